@@ -1,0 +1,105 @@
+// Package sample takes one pass over a machine: the raw counters of every
+// process, the static facts of each (cached by identity), the counters of the
+// containers' and units' cgroups, and the system's own files.
+//
+// It sits above proc, cgroup and container, which read single files, and below
+// model, which turns two passes into rates. A pass is immutable once taken and
+// holds counters with the time they were read at, never rates.
+package sample
+
+import (
+	"time"
+
+	"topside/internal/see/cgroup"
+	"topside/internal/see/container"
+	"topside/internal/see/proc"
+)
+
+// A Pass is one reading of the whole machine.
+type Pass struct {
+	// Began and Ended bound the reading of the process table, on the monotonic
+	// clock; rates use their midpoint.
+	Began, Ended time.Time
+	Uptime       time.Duration // at Began; zero when unknown
+	BootID       string
+	Live         bool
+	ClockTicks   uint64
+	// Processes is sorted by PID.
+	Processes []Process
+	// Groups are the containers and units that those processes belong to.
+	Groups  []Group
+	System  System
+	Engines []container.Listing
+	// Denied counts processes of which less could be read than their owner
+	// could; Malformed those whose stat line made no sense.
+	Denied, Malformed int
+	Warnings          []string
+}
+
+// A Process is one row of the table.
+type Process struct {
+	PID, PPID  int32
+	StartTicks uint64 // with BootID and PID: the identity of a process
+	State      byte
+	Kernel     bool // a kernel task
+	Threads    int32
+	Nice       int32
+	Session    int32
+	// UserTicks and SystemTicks cover all threads.
+	UserTicks, SystemTicks   uint64
+	MinorFaults, MajorFaults uint64
+	RSS                      uint64 // bytes
+	VirtualBytes             uint64
+	// IO is nil when it was never read; IOAbsent then says why.
+	IO       *proc.IO
+	IOAbsent proc.Reason
+	Facts    *Facts
+	// Group is an index into Pass.Groups, or -1.
+	Group int
+}
+
+// Facts are what stays the same between two execs of a process. They are
+// shared between passes and never changed.
+type Facts struct {
+	Comm       string
+	Args       []string // nil for kernel tasks and when unreadable
+	Executable string
+	Deleted    bool // the executable's file is gone
+	Directory  string
+	UID        uint32
+	UIDKnown   bool
+	User       string // by the root's passwd file, else the number
+	Cgroups    []proc.CgroupLine
+	Placement  container.Attribution
+	// Absent names the facts that could not be read: args, executable,
+	// directory, user, cgroup.
+	Absent map[string]proc.Reason
+}
+
+// A Group is a container or a systemd unit with processes in it.
+type Group struct {
+	Key       string // unique within the pass, stable between passes
+	Container bool
+	Placement container.Attribution
+	Usage     cgroup.Usage
+	// Parent is the index of the group around this one (a container in a
+	// unit, a container in a container), or -1.
+	Parent int
+}
+
+// System is the machine's own files in one pass.
+type System struct {
+	Kernel      *proc.KernelStat
+	CPUs        int
+	Load        *proc.Load
+	Memory      *proc.Memory
+	ARC         *proc.ARC
+	Pressure    map[string]*proc.Pressure
+	Disks       []proc.Disk
+	Interfaces  []proc.Interface
+	Filesystems []proc.Filesystem
+	Limits      *cgroup.Limits
+	Hostname    string
+	Release     string
+	Absent      map[string]proc.Reason
+}
