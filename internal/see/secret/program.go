@@ -1,0 +1,62 @@
+package secret
+
+// This file lists the programs whose options carry secrets under names that do
+// not tell.
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A program is what is known of one program's options.
+type program struct {
+	attached string   // letters with the secret right behind: -pSECRET
+	separate string   // letters with the secret as the next argument: -p SECRET
+	pairs    string   // letters with user and secret, either way: -u user:SECRET
+	names    []string // long options with user and secret
+	divider  string   // between user and secret
+	ports    bool     // the letters also publish ports, which are kept
+}
+
+var programs = func() map[string]program {
+	all := map[string]program{
+		"sshpass":   {attached: "p", separate: "p"},
+		"curl":      {pairs: "uU", names: []string{"user", "proxy-user"}, divider: ":"},
+		"redis-cli": {attached: "a", separate: "a"},
+		"smbclient": {pairs: "U", names: []string{"user"}, divider: "%"},
+		"docker":    {separate: "p", ports: true},
+		"podman":    {separate: "p", ports: true},
+		"sqlcmd":    {attached: "P", separate: "P"},
+		"zip":       {separate: "P"},
+		"unzip":     {separate: "P"},
+	}
+	for p, names := range map[*program][]string{
+		{attached: "p"}: {"mysql", "mysqldump", "mysqladmin", "mysqlimport", "mysqlcheck", "mysqlshow", "mysqlslap", "mysqlpump", "mysqlsh",
+			"mysqlbinlog", "mariadb", "mariadb-dump", "mariadb-admin", "mariadb-backup", "mycli", "xtrabackup", "7z", "7za", "7zr", "unrar"},
+		{separate: "p"}:                {"mongo", "mongosh", "mongodump", "mongorestore", "mongoexport", "mongoimport"},
+		{attached: "w", separate: "w"}: {"ldapsearch", "ldapmodify", "ldapadd", "ldapdelete", "ldappasswd", "ldapwhoami"},
+	} {
+		for _, name := range names {
+			all[name] = *p
+		}
+	}
+	return all
+}()
+
+// published is what docker's -p takes outside its login command.
+var published = regexp.MustCompile(`^[\d.:\[\]a-f-]*\d(?:/(?:tcp|udp|sctp))?$`)
+
+// keeps says that the value of an option that can carry a secret is none.
+func (p *program) keeps(value string) bool { return p.ports && published.MatchString(value) }
+
+func (p *program) isPair(name string) bool { return slices.Contains(p.names, name) }
+
+// hidePair hides the secret behind the user's name; a name alone is kept.
+func (p *program) hidePair(value string) string {
+	user, _, found := strings.Cut(value, p.divider)
+	if !found {
+		return value
+	}
+	return user + p.divider + Mark
+}

@@ -1,0 +1,188 @@
+// Package secret hides passwords, tokens, keys and credentials in command lines
+// and labels before they are shown.
+//
+// It stands beside the observation layers and imports none of them; the tools
+// apply it where they render arguments, unless the user asked to see secrets.
+// It works by names ("--password x", "TOKEN=x"), by programs whose short
+// options carry secrets ("mysql -px"), and by the look of a value (a URL with
+// credentials, a cloud provider's key). It cannot know every secret; where in
+// doubt it hides, since a hidden word costs less than a shown password.
+package secret
+
+import (
+	"path"
+	"regexp"
+	"strings"
+)
+
+// Mark stands where a secret was.
+const Mark = "[redacted]"
+
+// CommandLine returns the arguments joined by spaces, with the secrets among
+// them replaced by [Mark].
+func CommandLine(args []string) string {
+	line := strings.Join(args, " ")
+	if !suspicious(line) {
+		return line
+	}
+	var w walk
+	shown := make([]string, len(args))
+	for i, arg := range args {
+		shown[i] = w.next(arg)
+	}
+	return patterns(strings.Join(shown, " "))
+}
+
+// Text returns s, a command line or any other text, with the secrets in it
+// replaced by [Mark].
+func Text(s string) string {
+	if !suspicious(s) {
+		return s
+	}
+	var w walk
+	return patterns(words.ReplaceAllStringFunc(s, w.word))
+}
+
+// Label returns the value of a label or variable, or [Mark] where its name
+// says that it is a secret.
+func Label(name, value string) string {
+	if hides(name, value) {
+		return Mark
+	}
+	return Text(value)
+}
+
+// words are runs of anything but white space, quoted parts included.
+var words = regexp.MustCompile(`(?:[^\s"']|"[^"]*"?|'[^']*'?)+`)
+
+// hints are what every secret that this package can find has near it, in lower
+// case. Most command lines hold none of them and are done with at once.
+var hints = []string{
+	"pass", "pwd", "secret", "token", "key", "auth", "cred", "bearer", "cookie", "sig", "jwt",
+	"://", "akia", "asia", "gh", "glpat", "xox", "xapp", "sk-", "sk_", "rk_", "aiza", "ya29", "npm_", "pypi-",
+	"hf_", "eyj", "dop_v1", "sg.", "hvs.", "begin ",
+}
+
+func suspicious(s string) bool {
+	lower := strings.ToLower(s)
+	for _, hint := range hints {
+		if strings.Contains(lower, hint) {
+			return true
+		}
+	}
+	for name := range programs {
+		if strings.Contains(lower, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// A walk goes along a command line and remembers whose options it is at.
+type walk struct {
+	program *program
+	// what the next argument holds, by the option before it
+	expected expectation
+	name     string // the option's name, for expectNamed
+}
+
+type expectation int
+
+const (
+	nothing expectation = iota
+	named               // the value of an option with a telling name
+	whole               // a secret
+	pair                // user and secret
+	script              // a command line in one argument, as after "sh -c"
+)
+
+// word is next for a word of a text, in which quotes are still part of it.
+func (w *walk) word(s string) string {
+	if len(s) > 1 && (s[0] == '"' || s[0] == '\'') && s[len(s)-1] == s[0] {
+		return s[:1] + w.next(s[1:len(s)-1]) + s[:1]
+	}
+	return w.next(s)
+}
+
+// next returns the argument as it may be shown.
+func (w *walk) next(arg string) string {
+	expected := w.expected
+	w.expected = nothing
+	switch {
+	case expected == whole && !w.program.keeps(arg):
+		return Mark
+	case expected == pair:
+		return w.program.hidePair(arg)
+	case expected == named && !strings.HasPrefix(arg, "-") && hides(w.name, arg):
+		return Mark
+	case expected == script:
+		return Text(arg)
+	case strings.ContainsAny(arg, " \t\n"):
+		return sentence(arg)
+	case arg == "-c":
+		w.expected = script
+	}
+	if p, ok := programs[strings.ToLower(path.Base(arg))]; ok {
+		w.program = &p
+		return arg
+	}
+	if shown, ok := w.shortOption(arg); ok {
+		return shown
+	}
+	return w.longOption(arg)
+}
+
+// sentence handles an argument with spaces: an assignment hides all of its
+// value, anything else is a text of its own.
+func sentence(arg string) string {
+	name, value, assigned := strings.Cut(arg, "=")
+	if assigned && !strings.ContainsAny(name, " \t\n") && hides(name, value) {
+		return name + "=" + Mark
+	}
+	return Text(arg)
+}
+
+// shortOption handles an option of one letter that carries a secret for the
+// current program; ok is false for anything else.
+func (w *walk) shortOption(arg string) (shown string, ok bool) {
+	if w.program == nil || len(arg) < 2 || arg[0] != '-' || arg[1] == '-' {
+		return "", false
+	}
+	option, value := arg[:2], arg[2:]
+	switch letter := option[1:]; {
+	case strings.Contains(w.program.pairs, letter):
+		if value == "" {
+			w.expected = pair
+			return arg, true
+		}
+		return option + w.program.hidePair(value), true
+	case value == "" && strings.Contains(w.program.separate, letter):
+		w.expected = whole
+		return arg, true
+	case value != "" && strings.Contains(w.program.attached, letter):
+		return option + Mark, true
+	}
+	return "", false
+}
+
+// longOption handles an option or an assignment with a telling name.
+func (w *walk) longOption(arg string) string {
+	name, value, assigned := strings.Cut(arg, "=")
+	if assigned && strings.Contains(name, "?") {
+		return arg // a URL, whose parameters are found by their pattern
+	}
+	bare := strings.TrimLeft(name, "-")
+	switch {
+	case assigned && w.program != nil && bare != name && w.program.isPair(bare):
+		return name + "=" + w.program.hidePair(value)
+	case assigned && hides(name, value):
+		return name + "=" + Mark
+	case assigned || bare == name:
+		return arg
+	case w.program != nil && w.program.isPair(bare):
+		w.expected = pair
+	case isSecretName(bare):
+		w.expected, w.name = named, bare
+	}
+	return arg
+}
