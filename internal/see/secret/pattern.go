@@ -16,7 +16,7 @@ func patterns(s string) string {
 	s = cookies.ReplaceAllString(s, "${1}"+Mark)
 	s = bearer.ReplaceAllString(s, "${1}"+Mark)
 	s = userinfo.ReplaceAllStringFunc(s, hideUserinfo)
-	return assignment.ReplaceAllStringFunc(s, hideAssignment)
+	return hideAssignments(s)
 }
 
 // shapes are keys and tokens that their issuers made recognisable.
@@ -40,9 +40,11 @@ var (
 	cookies = regexp.MustCompile(`(?i)(\b(?:set-)?cookie:\s*)[^"']+`)
 	bearer  = regexp.MustCompile(`(?i)(\bbearer\s+)[A-Za-z0-9._~+/=-]{8,}`)
 	// userinfo is greedy, so that a password may hold @ and /.
-	userinfo   = regexp.MustCompile(`://[^\s"'/@]*(?::[^\s"']*)?@`)
-	address    = regexp.MustCompile(`^://[^/:]*:\d{1,5}/`)
-	assignment = regexp.MustCompile(`([A-Za-z0-9_.-]+)(["']?\s{0,2}[=:]\s{0,2}["']?)([^\s"'&;,(){}]+)`)
+	userinfo = regexp.MustCompile(`://[^\s"'/@]*(?::[^\s"']*)?@`)
+	address  = regexp.MustCompile(`^://[^/:]*:\d{1,5}/`)
+	// assignee is a name and what stands between it and its value.
+	assignee = regexp.MustCompile(`([A-Za-z0-9_.-]+)["']?\s{0,2}[=:]\s{0,2}["']?`)
+	valueEnd = regexp.MustCompile(`[\s"'&;,(){}]|$`)
 )
 
 // hideUserinfo hides the password of a URL, or a user that is long enough to
@@ -61,10 +63,28 @@ func hideUserinfo(s string) string {
 	return s
 }
 
-func hideAssignment(s string) string {
-	m := assignment.FindStringSubmatch(s)
-	if m == nil || strings.EqualFold(m[1], "authorization") || strings.HasPrefix(m[3], Mark) || !hides(m[1], m[3]) {
+// hideAssignments hides the values behind telling names, as in connection
+// strings, URL parameters and JSON.
+func hideAssignments(s string) string {
+	var b strings.Builder
+	done := 0
+	for _, m := range assignee.FindAllStringSubmatchIndex(s, -1) {
+		name, begin := s[m[2]:m[3]], m[1]
+		if begin < done || strings.EqualFold(name, "authorization") {
+			continue // inside what was hidden, or a header, hidden already
+		}
+		end := begin + valueEnd.FindStringIndex(s[begin:])[0]
+		value := s[begin:end]
+		if strings.HasPrefix(value, Mark) || !hides(name, value) {
+			continue
+		}
+		b.WriteString(s[done:begin])
+		b.WriteString(Mark)
+		done = end
+	}
+	if done == 0 {
 		return s
 	}
-	return m[1] + m[2] + Mark
+	b.WriteString(s[done:])
+	return b.String()
 }
