@@ -184,4 +184,7 @@ type CgroupLine struct {
 	Hierarchy   int
 	Controllers string // "", "name=systemd", "cpu,cpuacct"
 	Path        string
+	// Deleted is true when the cgroup was removed while the process (a
+	// zombie) was still in it; the kernel's mark is cut from Path.
+	Deleted bool
 }

@@ -1,0 +1,74 @@
+package proc
+
+import "io/fs"
+
+// KeptFile is a file that stays open between reads, which costs a fraction of
+// opening it each time. It is not safe for concurrent use; its owner closes it.
+type KeptFile struct {
+	fs   FS
+	name string
+	file file
+	open bool
+	buf  []byte
+}
+
+// Keep returns a file that is opened at its first read.
+func (f FS) Keep(name string) *KeptFile { return &KeptFile{fs: f, name: name} }
+
+// Name returns the name that the file was asked for by.
+func (k *KeptFile) Name() string { return k.name }
+
+// Read returns the file's present content, which is valid until the next Read
+// or Close. When the kept descriptor fails, because what it stood for is gone,
+// the file is opened anew by its name; the error is that of the second try.
+func (k *KeptFile) Read() ([]byte, error) {
+	if k.open {
+		data, err := k.readOpen()
+		if err == nil && len(data) > 0 {
+			return data, nil
+		}
+		k.Close()
+	}
+	opened, err := k.fs.open(k.name, 0)
+	if err != nil {
+		return nil, err
+	}
+	k.file, k.open = opened, true
+	data, err := k.readOpen()
+	if err != nil {
+		k.Close()
+	}
+	return data, err
+}
+
+func (k *KeptFile) readOpen() ([]byte, error) {
+	if k.buf == nil {
+		k.buf = make([]byte, 4<<10)
+	}
+	n := 0
+	for {
+		if n == len(k.buf) {
+			if n >= maxFile {
+				return nil, &fs.PathError{Op: "read", Path: k.fs.Path(k.name), Err: ErrTooLong}
+			}
+			k.buf = append(k.buf, make([]byte, len(k.buf))...)
+		}
+		got, err := k.file.readAt(k.buf[n:], int64(n))
+		if err != nil {
+			return nil, &fs.PathError{Op: "pread", Path: k.fs.Path(k.name), Err: err}
+		}
+		if got == 0 {
+			return k.buf[:n], nil
+		}
+		n += got
+	}
+}
+
+// Close closes the file. A later Read opens it again.
+func (k *KeptFile) Close() error {
+	if k.open {
+		k.file.close()
+		k.open = false
+	}
+	return nil
+}

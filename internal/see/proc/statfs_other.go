@@ -1,0 +1,5 @@
+//go:build !linux
+
+package proc
+
+func statfs(string) (capacity, error) { return capacity{}, ErrNotRecorded }
