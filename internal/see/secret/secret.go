@@ -39,8 +39,18 @@ func Text(s string) string {
 	if !suspicious(s) {
 		return s
 	}
-	var w walk
-	return patterns(words.ReplaceAllStringFunc(s, w.word))
+	return text(s, 0)
+}
+
+// deepest is how far quoted command lines within command lines are followed.
+const deepest = 4
+
+func text(s string, depth int) string {
+	if depth < deepest {
+		w := walk{depth: depth}
+		s = words.ReplaceAllStringFunc(s, w.word)
+	}
+	return patterns(s)
 }
 
 // Label returns the value of a label or variable, or [Mark] where its name
@@ -83,7 +93,8 @@ type walk struct {
 	program *program
 	// what the next argument holds, by the option before it
 	expected expectation
-	name     string // the option's name, for expectNamed
+	name     string // the option's name, for named
+	depth    int    // of texts within texts
 }
 
 type expectation int
@@ -96,31 +107,62 @@ const (
 	script              // a command line in one argument, as after "sh -c"
 )
 
-// word is next for a word of a text, in which quotes are still part of it.
+// word returns a word of a text, in which quotes are still part of it.
 func (w *walk) word(s string) string {
 	if len(s) > 1 && (s[0] == '"' || s[0] == '\'') && s[len(s)-1] == s[0] {
 		return s[:1] + w.next(s[1:len(s)-1]) + s[:1]
 	}
-	return w.next(s)
+	if shown, ok := w.awaited(s); ok {
+		return shown
+	}
+	return w.option(s)
 }
 
 // next returns the argument as it may be shown.
 func (w *walk) next(arg string) string {
+	if shown, ok := w.awaited(arg); ok {
+		return shown
+	}
+	if strings.ContainsAny(arg, " \t\n") {
+		return w.sentence(arg)
+	}
+	return w.option(arg)
+}
+
+// awaited handles what the option before announced; ok is false when it
+// announced nothing that concerns this argument.
+func (w *walk) awaited(arg string) (shown string, ok bool) {
 	expected := w.expected
 	w.expected = nothing
 	switch {
 	case expected == whole && !w.program.keeps(arg):
-		return Mark
+		return Mark, true
 	case expected == pair:
-		return w.program.hidePair(arg)
+		return w.program.hidePair(arg), true
 	case expected == named && !strings.HasPrefix(arg, "-") && hides(w.name, arg):
-		return Mark
+		return Mark, true
 	case expected == script:
-		return Text(arg)
-	case strings.ContainsAny(arg, " \t\n"):
-		return sentence(arg)
-	case arg == "-c":
+		return text(arg, w.depth+1), true
+	}
+	return "", false
+}
+
+// sentence handles an argument with spaces: an assignment hides all of its
+// value, anything else is a text of its own.
+func (w *walk) sentence(arg string) string {
+	name, value, assigned := strings.Cut(arg, "=")
+	if assigned && !strings.ContainsAny(name, " \t\n") && hides(name, value) {
+		return name + "=" + Mark
+	}
+	return text(arg, w.depth+1)
+}
+
+// option handles an argument without spaces: a program's name, an option, an
+// assignment, or a plain word.
+func (w *walk) option(arg string) string {
+	if arg == "-c" {
 		w.expected = script
+		return arg
 	}
 	if p, ok := programs[strings.ToLower(path.Base(arg))]; ok {
 		w.program = &p
@@ -130,16 +172,6 @@ func (w *walk) next(arg string) string {
 		return shown
 	}
 	return w.longOption(arg)
-}
-
-// sentence handles an argument with spaces: an assignment hides all of its
-// value, anything else is a text of its own.
-func sentence(arg string) string {
-	name, value, assigned := strings.Cut(arg, "=")
-	if assigned && !strings.ContainsAny(name, " \t\n") && hides(name, value) {
-		return name + "=" + Mark
-	}
-	return Text(arg)
 }
 
 // shortOption handles an option of one letter that carries a secret for the
