@@ -2,7 +2,7 @@ package proc
 
 // ARC reads ZFS's cache statistics. A machine without ZFS has no such file.
 func (f FS) ARC() (*ARC, error) {
-	data, err := f.Read("proc/spl/kstat/zfs/arcstats")
+	data, err := f.Read(FileARC)
 	if err != nil {
 		return nil, err
 	}

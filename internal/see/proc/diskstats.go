@@ -10,7 +10,7 @@ import (
 // Disks reads proc/diskstats and tells partitions by sys/dev/block, where it
 // is there.
 func (f FS) Disks() ([]Disk, error) {
-	data, err := f.Read("proc/diskstats")
+	data, err := f.Read(FileDisks)
 	if err != nil {
 		return nil, err
 	}

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Usage is how full one filesystem is. A figure that is unknown is nil, and
+// Filesystem is how full one filesystem is. A figure that is unknown is nil, and
 // then Reason says why; inodes are nil without a reason on filesystems that
 // make them as needed.
-type Usage struct {
+type Filesystem struct {
 	Mount                  Mount
 	Total, Free, Available *uint64 // bytes; Available is what users other than root may still write
 	Inodes, InodesFree     *uint64
@@ -72,15 +72,25 @@ type answer struct {
 	err error
 }
 
-// Usage returns the usage of each real filesystem among the mounts (see
+// Usage reads the machine's mounts and returns the usage of its filesystems;
+// see [Filesystems.UsageOf]. It fails only when the mounts cannot be read.
+func (p *Filesystems) Usage(ctx context.Context) ([]Filesystem, error) {
+	mounts, err := p.fs.Mounts()
+	if err != nil {
+		return nil, err
+	}
+	return p.UsageOf(ctx, mounts), nil
+}
+
+// UsageOf returns the usage of each real filesystem among the mounts (see
 // [RealFilesystems]), in their order, within a third of a second or until ctx
 // ends. A mount that does not answer in time has the reason TimedOut, and is
 // not asked again before it did. In a recorded tree the reason is NotRecorded.
-func (p *Filesystems) Usage(ctx context.Context, mounts []Mount) []Usage {
+func (p *Filesystems) UsageOf(ctx context.Context, mounts []Mount) []Filesystem {
 	real := RealFilesystems(mounts)
-	usages := make([]Usage, len(real))
+	usages := make([]Filesystem, len(real))
 	for i, m := range real {
-		usages[i] = Usage{Mount: m, Reason: TimedOut}
+		usages[i] = Filesystem{Mount: m, Reason: TimedOut}
 		if !p.fs.live {
 			usages[i].Reason = NotRecorded
 		}
@@ -101,7 +111,7 @@ func (p *Filesystems) Usage(ctx context.Context, mounts []Mount) []Usage {
 }
 
 // pass asks every mount that owes no answer, and collects until the deadline.
-func (p *Filesystems) pass(ctx context.Context, usages []Usage) {
+func (p *Filesystems) pass(ctx context.Context, usages []Filesystem) {
 	// Room for every answer: a late one is dropped here, and blocks nobody.
 	answers := make(chan answer, len(usages))
 	asked := 0
@@ -129,7 +139,7 @@ func (p *Filesystems) pass(ctx context.Context, usages []Usage) {
 }
 
 // collect takes the answers that came in the same moment as the deadline.
-func (p *Filesystems) collect(usages []Usage, answers <-chan answer) {
+func (p *Filesystems) collect(usages []Filesystem, answers <-chan answer) {
 	for {
 		select {
 		case a := <-answers:
@@ -172,7 +182,7 @@ func (p *Filesystems) start(ctx context.Context, index int, point string, answer
 	return true, false
 }
 
-func (p *Filesystems) fill(u *Usage, a answer) {
+func (p *Filesystems) fill(u *Filesystem, a answer) {
 	u.Reason = p.fs.ReasonOf(a.err)
 	if a.err != nil {
 		return

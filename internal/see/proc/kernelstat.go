@@ -7,7 +7,7 @@ import (
 
 // KernelStat reads proc/stat.
 func (f FS) KernelStat() (*KernelStat, error) {
-	data, err := f.Read("proc/stat")
+	data, err := f.Read(FileStat)
 	if err != nil {
 		return nil, err
 	}

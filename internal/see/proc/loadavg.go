@@ -6,7 +6,7 @@ import (
 
 // Load reads proc/loadavg.
 func (f FS) Load() (*Load, error) {
-	data, err := f.Read("proc/loadavg")
+	data, err := f.Read(FileLoad)
 	if err != nil {
 		return nil, err
 	}

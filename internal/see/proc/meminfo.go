@@ -7,7 +7,7 @@ import (
 
 // Memory reads proc/meminfo.
 func (f FS) Memory() (*Memory, error) {
-	data, err := f.Read("proc/meminfo")
+	data, err := f.Read(FileMemory)
 	if err != nil {
 		return nil, err
 	}

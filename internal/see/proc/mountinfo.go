@@ -21,6 +21,22 @@ func (f FS) Mounts() ([]Mount, error) {
 	return ParseMounts(data)
 }
 
+// readFirst reads the first of several files that can be read, and returns the
+// first one's error when none can.
+func (f FS) readFirst(names ...string) ([]byte, error) {
+	var first error
+	for _, name := range names {
+		data, err := f.Read(name)
+		if err == nil {
+			return data, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, first
+}
+
 // ParseMounts parses the content of proc/PID/mountinfo (proc_pid_mountinfo(5)).
 // The octal escapes of roots, mount points, types and sources are decoded; the
 // options are left as they are, since filesystems write raw blanks and

@@ -2,39 +2,27 @@ package proc
 
 import "bytes"
 
-// Interfaces reads proc/net/dev. Through a host's root that is mounted in a
-// container it reads the network namespace of process 1: there proc/net would
-// be the reader's own.
+// Interfaces reads proc/net/dev.
 func (f FS) Interfaces() ([]Interface, error) {
-	names := []string{"proc/net/dev"}
-	if f.foreign() {
-		names = []string{"proc/1/net/dev", "proc/net/dev"}
-	}
-	data, err := f.readFirst(names...)
+	data, err := f.Read(f.interfacesFile())
 	if err != nil {
 		return nil, err
 	}
 	return ParseInterfaces(data)
 }
 
+// interfacesFile names the file of the machine's interfaces. Through a host's
+// root that is mounted in a container it is that of process 1: there proc/net
+// would be the reader's own network namespace.
+func (f FS) interfacesFile() string {
+	if f.foreign() && f.Exists("proc/1/net/dev") {
+		return "proc/1/net/dev"
+	}
+	return FileInterfaces
+}
+
 // foreign reports whether the root is a live kernel's, but not the reader's own.
 func (f FS) foreign() bool { return f.live && f.root != "/" }
-
-// readFirst reads the first of several files that can be read, and returns the
-// first one's error when none can.
-func (f FS) readFirst(names ...string) ([]byte, error) {
-	var first error
-	for _, name := range names {
-		data, err := f.Read(name)
-		if err == nil {
-			return data, nil
-		}
-		if first == nil {
-			first = err
-		}
-	}
-	return nil, first
-}
 
 // ParseInterfaces parses the content of proc/net/dev (proc_pid_net(5)). The
 // name ends at the last colon of its line: aliases have colons of their own,

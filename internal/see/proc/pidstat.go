@@ -127,7 +127,7 @@ func parseStatFields(b []byte, s *Stat) bool {
 // the interval timer (21), the resident limit (25) and what follows the code's
 // start except the arguments'.
 func used(field int) bool {
-	const kept = 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<9 | 1<<10 | 1<<12 | 1<<14 | 1<<15 |
+	const kept uint64 = 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<9 | 1<<10 | 1<<12 | 1<<14 | 1<<15 |
 		1<<16 | 1<<17 | 1<<19 | 1<<20 | 1<<22 | 1<<23 | 1<<24 | 1<<26 | 1<<48
 	return kept>>field&1 == 1
 }

@@ -6,7 +6,7 @@ import "bytes"
 // kernel without pressure stall information, or booted with psi=0, gives an
 // error whose reason is Unsupported.
 func (f FS) Pressure(resource string) (*Pressure, error) {
-	data, err := f.Read("proc/pressure/" + resource)
+	data, err := f.Read(FilePressure(resource))
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 // Uptime reads proc/uptime: how long ago the kernel booted, suspended time
 // included, to 10 ms.
 func (f FS) Uptime() (time.Duration, error) {
-	data, err := f.Read("proc/uptime")
+	data, err := f.Read(FileUptime)
 	if err != nil {
 		return 0, err
 	}
