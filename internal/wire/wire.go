@@ -1,0 +1,175 @@
+// Package wire carries the Model Context Protocol between a client and an
+// [mcp.Server]: over standard input and output, and over a Unix socket.
+//
+// The protocol itself is the official SDK's. This package owns what lies around
+// it and what users meet first when it goes wrong: framing and malformed lines,
+// request ids, calls before a handshake, repeated handshakes, batches,
+// cancellation, the end of input, a client that no longer reads, signals and the
+// death of the parent process. It sits below the command line (package cli) and
+// above the SDK; it knows nothing of tools.
+//
+// One [Stream] is one client. [Serve] reads its lines, and gives the SDK an
+// [mcp.Connection] per handshake: the SDK allows one handshake in the life of a
+// connection, clients make none, one, or several. Files:
+//
+//	wire.go       options, errors, Serve: the life of one client
+//	stream.go     the byte streams; standard input and output claimed for the protocol
+//	frame.go      lines out of bytes, bounded
+//	message.go    one line to one message: shapes, ids, faults
+//	peer.go       the reading side: which session gets a message, bounds, batches
+//	session.go    the SDK's end: mcp.Transport and mcp.Connection of one handshake
+//	reply.go      the writing side
+//	handshake.go  what is mended in incoming parameters
+//	recover.go    a handler's panic
+//	socket.go     the Unix socket
+//	parent.go     the death of the parent process
+//	signals.go    signals
+package wire
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// DefaultMaxFrame is the longest line accepted, in bytes, without its line end.
+const DefaultMaxFrame = 64 << 20
+
+const (
+	defaultDrain       = 800 * time.Millisecond
+	defaultMaxInFlight = 1024
+
+	// linger bounds the wait for cancelled handlers and for the reader when a
+	// stream has ended. A handler that ignores its context is left behind: the
+	// process is about to exit, or on a socket the handler ends on its own.
+	linger = 100 * time.Millisecond
+
+	// discardFor bounds how long the rest of an over-long line is read and thrown
+	// away, so that a client which writes it all before it reads anything gets the
+	// error rather than a broken pipe.
+	discardFor = 500 * time.Millisecond
+)
+
+var (
+	// ErrFrameTooLarge ends a stream whose client sent a line longer than
+	// [Options.MaxFrame]. The client has been told (-32600 with a null id).
+	ErrFrameTooLarge = errors.New("line exceeds the frame limit")
+
+	// ErrMalformed ends a stream under [Options.EndOnMalformed] whose client sent
+	// a line that is not JSON. The error wraps it and says what was wrong.
+	ErrMalformed = errors.New("invalid JSON-RPC")
+)
+
+// Options of one stream. The zero value serves the united surface.
+type Options struct {
+	// MaxFrame is the longest line accepted, in bytes; DefaultMaxFrame if zero.
+	MaxFrame int
+
+	// EndOnMalformed ends the stream with ErrMalformed, without a reply, at a line
+	// that is not JSON (the xtop contract). Otherwise it is answered -32700.
+	EndOnMalformed bool
+
+	// VersionOptional accepts messages without a "jsonrpc" member (the topup
+	// contract does not look at it).
+	VersionOptional bool
+
+	// AnswerCancelled also sends the response of a call that its client has
+	// cancelled (the older contracts). The protocol asks for silence.
+	AnswerCancelled bool
+
+	// Drain is how long calls may still run after the end of input before they
+	// are cancelled: 800 ms if zero, without a limit if negative.
+	Drain time.Duration
+
+	// MaxInFlight bounds the calls being served at once for one client; more are
+	// answered -32000. 1024 if zero.
+	MaxInFlight int
+
+	// OnNotification, if set, sees every notification as it is read, before the
+	// SDK does, on the reading goroutine: it must not block. The topup contract
+	// takes its own fields out of notifications/cancelled there.
+	OnNotification func(method string, params []byte)
+
+	// Name of the stream in log lines; "mcp" if empty.
+	Name string
+
+	// Logger for diagnostics; slog.Default() if nil. It must not write to the
+	// protocol's stream.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.MaxFrame <= 0 {
+		o.MaxFrame = DefaultMaxFrame
+	}
+	if o.Drain == 0 {
+		o.Drain = defaultDrain
+	}
+	if o.MaxInFlight <= 0 {
+		o.MaxInFlight = defaultMaxInFlight
+	}
+	if o.Name == "" {
+		o.Name = "mcp"
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return o
+}
+
+// Serve serves one client on s until its input ends, ctx is done, or the stream
+// fails, and closes s.
+//
+// It returns nil at the end of input, when the client is gone, and when ctx is
+// done; ErrFrameTooLarge or ErrMalformed (wrapped) when such a line ended it; and
+// the error of a write that failed for another reason than a departed client.
+//
+// At the end of input, calls already read may complete within o.Drain and their
+// replies are written; then the contexts of the rest are cancelled. Serve does
+// not wait for handlers that ignore their context.
+func Serve(ctx context.Context, server *mcp.Server, s *Stream, o Options) error {
+	p := newPeer(ctx, server, s, o.withDefaults())
+
+	ended := make(chan error, 1)
+	readerDone := make(chan struct{})
+	go func() {
+		defer close(readerDone)
+		err := p.read()
+		ended <- err
+		if errors.Is(err, ErrFrameTooLarge) {
+			p.frames.discardLine()
+		}
+	}()
+
+	var end error
+	select {
+	case <-ctx.Done():
+	case <-p.failed:
+		end = p.failure()
+	case end = <-ended:
+		p.drain(ctx)
+		if errors.Is(end, ErrFrameTooLarge) {
+			waitFor(ctx, readerDone, discardFor)
+		}
+	}
+
+	p.close()
+	_ = s.Close()
+	waitFor(context.Background(), p.sessionsDone(), linger)
+	waitFor(context.Background(), readerDone, linger)
+	return end
+}
+
+// waitFor waits for done, the end of ctx, or d, whichever comes first.
+func waitFor(ctx context.Context, done <-chan struct{}, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
