@@ -12,21 +12,6 @@ type KeptFile struct {
 	buf  []byte
 }
 
-// The names of the system's files, for [FS.Keep]; each has its Parse function.
-const (
-	FileStat       = "proc/stat"      // ParseKernelStat
-	FileMemory     = "proc/meminfo"   // ParseMemory
-	FileLoad       = "proc/loadavg"   // ParseLoad
-	FileUptime     = "proc/uptime"    // ParseUptime
-	FileDisks      = "proc/diskstats" // ParseDisks, then FS.TellPartition
-	FileInterfaces = "proc/net/dev"   // ParseInterfaces
-	FileARC        = "proc/spl/kstat/zfs/arcstats"
-)
-
-// FilePressure names the pressure file of a resource: "cpu", "memory", "io" or
-// "irq".
-func FilePressure(resource string) string { return "proc/pressure/" + resource }
-
 // Keep returns a file that is opened at its first read.
 func (f FS) Keep(name string) *KeptFile {
 	if name == FileInterfaces {

@@ -212,3 +212,16 @@ func skipBlanks(b []byte, i int) int {
 	}
 	return i
 }
+
+// Stat reads the stat line of one process; Comm is the caller's to keep. A
+// table of all of them is read faster by a [Scanner].
+func (f FS) Stat(pid int32) (*Stat, error) {
+	line, err := f.Read(ofPID(pid, "stat"))
+	if err != nil {
+		return nil, err
+	}
+	s := new(Stat)
+	err = ParseStat(line, s)
+	s.PID = pid
+	return s, err
+}
