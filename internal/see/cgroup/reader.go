@@ -27,16 +27,16 @@ type Reader struct {
 	checked time.Time
 }
 
-// Reader makes a Reader for a group. It opens nothing yet.
-func (h *Hierarchies) Reader(m Membership) *Reader { return &Reader{h: h, m: m} }
+// NewReader makes a Reader for a group. It opens nothing yet.
+func (h *Hierarchies) NewReader(m Membership) *Reader { return &Reader{h: h, m: m} }
 
 // Membership returns the directories that the Reader reads.
 func (r *Reader) Membership() Membership { return r.m }
 
-// Read reads every figure of the group now.
-func (r *Reader) Read() Usage { return r.readAt(time.Now()) }
+// Usage reads every figure of the group now.
+func (r *Reader) Usage() Usage { return r.usageAt(time.Now()) }
 
-func (r *Reader) readAt(now time.Time) Usage {
+func (r *Reader) usageAt(now time.Time) Usage {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.checked.IsZero() || now.Sub(r.checked) >= constraintsAge || now.Before(r.checked) {
