@@ -26,6 +26,9 @@ const (
 	codeServerBusy = -32000
 )
 
+// busyError refuses a client beyond the number that a socket serves.
+var busyError = &jsonrpc.Error{Code: codeServerBusy, Message: "too many clients are connected: try again later"}
+
 type kind uint8
 
 const (

@@ -21,7 +21,7 @@
 //	reply.go      the writing side
 //	handshake.go  what is mended in incoming parameters
 //	recover.go    a handler's panic
-//	socket.go     the Unix socket
+//	socket_*.go   the Unix socket
 //	parent.go     the death of the parent process
 //	signals.go    signals
 package wire
