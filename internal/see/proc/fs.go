@@ -4,6 +4,7 @@ package proc
 // files or a tree that was recorded from one.
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -102,7 +103,9 @@ func (f FS) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// Readlink returns the target of a link, as it is written in the link.
+// Readlink returns the target of a link, as it is written in the link. A
+// recorded tree may hold a short file with the target instead, as checkouts
+// make where links are not supported.
 func (f FS) Readlink(name string) (string, error) {
 	if f.live {
 		return os.Readlink(f.Path(name))
@@ -113,7 +116,21 @@ func (f FS) Readlink(name string) (string, error) {
 	}
 	defer root.Close()
 	target, err := root.Readlink(relative(name))
+	if info, failed := root.Lstat(relative(name)); err != nil && failed == nil && info.Mode().IsRegular() {
+		return f.flattenedLink(name)
+	}
 	return target, f.named(err, name)
+}
+
+func (f FS) flattenedLink(name string) (string, error) {
+	data, whole, err := f.readUpTo(name, 4096)
+	if err != nil {
+		return "", err
+	}
+	if !whole || len(data) == 0 || bytes.ContainsAny(data, "\n\x00") {
+		return "", malformed("the recorded link "+name, data)
+	}
+	return string(data), nil
 }
 
 // Exists reports whether a file of this name is there. A file that may not be

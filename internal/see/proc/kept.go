@@ -12,6 +12,22 @@ type KeptFile struct {
 	buf  []byte
 }
 
+// The names of the system's files, for [FS.Keep] and [FS.Read], and the parser
+// of each.
+const (
+	FileStat       = "proc/stat"                   // ParseKernelStat
+	FileMemory     = "proc/meminfo"                // ParseMemory
+	FileLoad       = "proc/loadavg"                // ParseLoad
+	FileDisks      = "proc/diskstats"              // ParseDisks, then FS.TellPartition
+	FileInterfaces = "proc/net/dev"                // ParseInterfaces
+	FileUptime     = "proc/uptime"                 // ParseUptime
+	FileARC        = "proc/spl/kstat/zfs/arcstats" // ParseARC
+)
+
+// FilePressure is the pressure file of a resource: "cpu", "memory", "io" or
+// "irq". Its parser is ParsePressure.
+func FilePressure(resource string) string { return "proc/pressure/" + resource }
+
 // Keep returns a file that is opened at its first read.
 func (f FS) Keep(name string) *KeptFile {
 	if name == FileInterfaces {
