@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Filesystem is how full one filesystem is. A figure that is unknown is nil, and
+// Usage is how full one filesystem is. A figure that is unknown is nil, and
 // then Reason says why; inodes are nil without a reason on filesystems that
 // make them as needed.
-type Filesystem struct {
+type Usage struct {
 	Mount                  Mount
 	Total, Free, Available *uint64 // bytes; Available is what users other than root may still write
 	Inodes, InodesFree     *uint64
@@ -72,25 +72,15 @@ type answer struct {
 	err error
 }
 
-// Usage reads the machine's mounts and returns the usage of its filesystems;
-// see [Filesystems.UsageOf]. It fails only when the mounts cannot be read.
-func (p *Filesystems) Usage(ctx context.Context) ([]Filesystem, error) {
-	mounts, err := p.fs.Mounts()
-	if err != nil {
-		return nil, err
-	}
-	return p.UsageOf(ctx, mounts), nil
-}
-
-// UsageOf returns the usage of each real filesystem among the mounts (see
+// Usage returns the usage of each real filesystem among the mounts (see
 // [RealFilesystems]), in their order, within a third of a second or until ctx
 // ends. A mount that does not answer in time has the reason TimedOut, and is
 // not asked again before it did. In a recorded tree the reason is NotRecorded.
-func (p *Filesystems) UsageOf(ctx context.Context, mounts []Mount) []Filesystem {
+func (p *Filesystems) Usage(ctx context.Context, mounts []Mount) []Usage {
 	real := RealFilesystems(mounts)
-	usages := make([]Filesystem, len(real))
+	usages := make([]Usage, len(real))
 	for i, m := range real {
-		usages[i] = Filesystem{Mount: m, Reason: TimedOut}
+		usages[i] = Usage{Mount: m, Reason: TimedOut}
 		if !p.fs.live {
 			usages[i].Reason = NotRecorded
 		}
@@ -111,7 +101,7 @@ func (p *Filesystems) UsageOf(ctx context.Context, mounts []Mount) []Filesystem 
 }
 
 // pass asks every mount that owes no answer, and collects until the deadline.
-func (p *Filesystems) pass(ctx context.Context, usages []Filesystem) {
+func (p *Filesystems) pass(ctx context.Context, usages []Usage) {
 	// Room for every answer: a late one is dropped here, and blocks nobody.
 	answers := make(chan answer, len(usages))
 	asked := 0
@@ -139,7 +129,7 @@ func (p *Filesystems) pass(ctx context.Context, usages []Filesystem) {
 }
 
 // collect takes the answers that came in the same moment as the deadline.
-func (p *Filesystems) collect(usages []Filesystem, answers <-chan answer) {
+func (p *Filesystems) collect(usages []Usage, answers <-chan answer) {
 	for {
 		select {
 		case a := <-answers:
@@ -182,7 +172,7 @@ func (p *Filesystems) start(ctx context.Context, index int, point string, answer
 	return true, false
 }
 
-func (p *Filesystems) fill(u *Filesystem, a answer) {
+func (p *Filesystems) fill(u *Usage, a answer) {
 	u.Reason = p.fs.ReasonOf(a.err)
 	if a.err != nil {
 		return
