@@ -18,13 +18,13 @@ const (
 	FileStat       = "proc/stat"                   // ParseKernelStat
 	FileMemory     = "proc/meminfo"                // ParseMemory
 	FileLoad       = "proc/loadavg"                // ParseLoad
+	FileUptime     = "proc/uptime"                 // ParseUptime
 	FileDisks      = "proc/diskstats"              // ParseDisks, then FS.TellPartition
 	FileInterfaces = "proc/net/dev"                // ParseInterfaces
-	FileUptime     = "proc/uptime"                 // ParseUptime
 	FileARC        = "proc/spl/kstat/zfs/arcstats" // ParseARC
 )
 
-// FilePressure is the pressure file of a resource: "cpu", "memory", "io" or
+// FilePressure names the pressure file of a resource: "cpu", "memory", "io" or
 // "irq". Its parser is ParsePressure.
 func FilePressure(resource string) string { return "proc/pressure/" + resource }
 
