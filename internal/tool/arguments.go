@@ -1,0 +1,183 @@
+package tool
+
+// This file holds the arguments of one call: how they are taken from the JSON
+// that was sent, and how a handler gets at them once they are checked.
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"topside/internal/see/plaintext"
+)
+
+// A Call is a checked call of a tool. An argument has the Go type of its
+// declared type: string, [Whole], float64, bool, []string or json.RawMessage.
+type Call struct {
+	tool   *Tool
+	values []value
+}
+
+type value struct {
+	name string
+	is   any
+}
+
+// Whole is an integer argument between -2^63 and 2^64-1.
+type Whole struct {
+	Negative  bool
+	Magnitude uint64
+}
+
+// Int returns the integer, held to what an int64 can be.
+func (w Whole) Int() int64 {
+	switch {
+	case w.Negative && w.Magnitude > 1<<63-1:
+		return -1 << 63
+	case w.Negative:
+		return -int64(w.Magnitude)
+	case w.Magnitude > 1<<63-1:
+		return 1<<63 - 1
+	}
+	return int64(w.Magnitude)
+}
+
+// within reports whether the integer lies between the bounds.
+func (w Whole) within(low, high *int64) bool {
+	if low != nil && w.Int() < *low {
+		return false
+	}
+	return high == nil || w.Int() <= *high && (w.Negative || w.Magnitude <= 1<<63-1)
+}
+
+func (c Call) get(name string) (any, bool) {
+	for i := range c.values {
+		if c.values[i].name == name {
+			return c.values[i].is, true
+		}
+	}
+	if c.tool != nil {
+		if p, ok := c.tool.property(name); ok && p.Default != nil {
+			return p.defaultValue(), true
+		}
+	}
+	return nil, false
+}
+
+// defaultValue is the declared default in the type that a Call holds.
+func (p *Property) defaultValue() any {
+	if n, ok := p.Default.(int); ok && p.Type == Integer {
+		if n < 0 {
+			return Whole{Negative: true, Magnitude: uint64(-n)}
+		}
+		return Whole{Magnitude: uint64(n)}
+	}
+	return p.Default
+}
+
+// Has reports whether the argument was given.
+func (c Call) Has(name string) bool {
+	return slices.ContainsFunc(c.values, func(v value) bool { return v.name == name })
+}
+
+// Text returns a string argument, or "" when it was not given.
+func (c Call) Text(name string) string {
+	v, _ := c.get(name)
+	s, _ := v.(string)
+	return s
+}
+
+// Integer returns an integer argument or its default; ok is false when there
+// is neither.
+func (c Call) Integer(name string) (w Whole, ok bool) {
+	v, _ := c.get(name)
+	w, ok = v.(Whole)
+	return w, ok
+}
+
+// Number returns a number argument or its default.
+func (c Call) Number(name string) (f float64, ok bool) {
+	v, _ := c.get(name)
+	f, ok = v.(float64)
+	return f, ok
+}
+
+// Flag returns a boolean argument, its default, or false.
+func (c Call) Flag(name string) bool {
+	v, _ := c.get(name)
+	b, _ := v.(bool)
+	return b
+}
+
+// Texts returns an array argument, its default, or nil.
+func (c Call) Texts(name string) []string {
+	v, _ := c.get(name)
+	s, _ := v.([]string)
+	return s
+}
+
+// Object returns an object argument as it was sent, or nil.
+func (c Call) Object(name string) json.RawMessage {
+	v, _ := c.get(name)
+	o, _ := v.(json.RawMessage)
+	return o
+}
+
+// Fault is an [*ArgumentError] about an argument of this call.
+func (c Call) Fault(argument, format string, args ...any) error {
+	return c.tool.fault(argument, format, args...)
+}
+
+func (t *Tool) fault(argument, format string, args ...any) *ArgumentError {
+	return &ArgumentError{Tool: t.Name, Argument: argument, Message: fmt.Sprintf(format, args...)}
+}
+
+// A member is one name and value as they were sent, in the order sent.
+type member struct {
+	name string
+	sent json.RawMessage
+}
+
+// members takes an object apart. A missing or null object has no members.
+func members(object json.RawMessage) ([]member, error) {
+	object = bytes.TrimSpace(object)
+	if len(object) == 0 || string(object) == "null" {
+		return nil, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(object))
+	if first, err := d.Token(); err != nil || first != json.Delim('{') {
+		return nil, fmt.Errorf("arguments must be a JSON object; got %s", excerpt(object))
+	}
+	var all []member
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, fmt.Errorf("arguments are not JSON: %w", err)
+		}
+		m := member{name: name.(string)}
+		if err := d.Decode(&m.sent); err != nil {
+			return nil, fmt.Errorf("arguments are not JSON: %w", err)
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// excerptLength is how much of what was sent an error message repeats.
+const excerptLength = 60
+
+// excerpt shows what was sent, sanitised and bounded.
+func excerpt(sent json.RawMessage) string {
+	shown, _ := plaintext.Bounded(string(sent), excerptLength)
+	return shown
+}
+
+// named shows the name of an argument, sanitised and bounded.
+func named(name string) string {
+	shown, _ := plaintext.Bounded(name, excerptLength)
+	return fmt.Sprintf("%q", shown)
+}
+
+func length(s string) int { return utf8.RuneCountInString(s) }
