@@ -72,7 +72,7 @@ type Hierarchies struct {
 }
 
 // defaultKept bounds the descriptors that all Readers of one Hierarchies hold.
-const defaultKept = 2048
+const defaultKept = 1024
 
 // Discover looks for the cgroup mounts in mountinfo, and where a recorded tree
 // has none, at sys/fs/cgroup itself. A machine without control groups is no

@@ -247,6 +247,10 @@ const (
 	longPause  = 30 * time.Second
 )
 
+// settling is how much longer than the fetch its caller waits, so as to hear
+// why it failed.
+const settling = 20 * time.Millisecond
+
 // ask starts what has to be asked and returns the function that waits for it.
 func (g *engine) ask(ctx context.Context) func(context.Context) Listing {
 	g.mu.Lock()
@@ -254,7 +258,7 @@ func (g *engine) ask(ctx context.Context) func(context.Context) Listing {
 	if g.running == nil && !time.Now().Before(g.retryAt) {
 		g.start()
 	}
-	wait := g.owner.options.Timeout
+	wait := g.owner.options.Timeout + settling
 	switch {
 	case g.running == nil || g.failures > 0:
 		wait = 0 // it lately failed: what is known of it has to do

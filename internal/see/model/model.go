@@ -105,7 +105,7 @@ type System struct {
 	// Pressure by resource: cpu, memory, io, irq.
 	Pressure    map[string]*proc.Pressure
 	Disks       []Disk
-	Filesystems []proc.Filesystem
+	Filesystems []proc.Usage
 	Interfaces  []Interface
 	Limits      *cgroup.Limits
 	// Unaccounted is busy time that no process row explains: processes that

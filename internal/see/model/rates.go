@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"topside/internal/see/container"
-	"topside/internal/see/proc"
 	"topside/internal/see/sample"
 )
 
@@ -124,13 +123,7 @@ func (w *window) bornInside(p *sample.Process) bool {
 }
 
 func (w *window) io(newborn bool, then, now *sample.Process) (read, write Figure) {
-	if now.IO == nil {
-		return Figure{}, Figure{}
-	}
-	if newborn {
-		then = &sample.Process{IO: &proc.IO{}}
-	}
-	if then.IO == nil {
+	if !now.IOKnown || !then.IOKnown && !newborn {
 		return Figure{}, Figure{}
 	}
 	return w.perSecond(then.IO.ReadBytes, now.IO.ReadBytes), w.perSecond(then.IO.WriteBytes, now.IO.WriteBytes)

@@ -50,8 +50,11 @@ type Process struct {
 	MinorFaults, MajorFaults uint64
 	RSS                      uint64 // bytes
 	VirtualBytes             uint64
-	// IO is nil when it was never read; IOAbsent then says why.
-	IO       *proc.IO
+	// IO is what the process read and wrote so far, as of the last pass in
+	// which it had been active; IOKnown is false when it was never read, and
+	// IOAbsent then says why.
+	IO       proc.IO
+	IOKnown  bool
 	IOAbsent proc.Reason
 	Facts    *Facts
 	// Group is an index into Pass.Groups, or -1.
@@ -74,6 +77,8 @@ type Facts struct {
 	// Absent names the facts that could not be read: args, executable,
 	// directory, user, cgroup.
 	Absent map[string]proc.Reason
+
+	placed *placed // nil without a cgroup
 }
 
 // A Group is a container or a systemd unit with processes in it.
@@ -82,9 +87,12 @@ type Group struct {
 	Container bool
 	Placement container.Attribution
 	Usage     cgroup.Usage
-	// Parent is the index of the group around this one (a container in a
-	// unit, a container in a container), or -1.
+	// Parent is the index of the group around this one (a container in a pod
+	// or a unit, a user's unit in the system's), or -1.
 	Parent int
+
+	lines []proc.CgroupLine // of a process inside
+	path  string            // of the group's own cgroup; "" when it has none
 }
 
 // System is the machine's own files in one pass.
@@ -97,7 +105,7 @@ type System struct {
 	Pressure    map[string]*proc.Pressure
 	Disks       []proc.Disk
 	Interfaces  []proc.Interface
-	Filesystems []proc.Filesystem
+	Filesystems []proc.Usage
 	Limits      *cgroup.Limits
 	Hostname    string
 	Release     string
