@@ -5,8 +5,10 @@ package proc
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 )
 
 // Positions of fields in proc/PID/stat, counted from 1 as proc_pid_stat(5) does.
@@ -37,8 +39,8 @@ func ParseStat(line []byte, s *Stat) error {
 		return statError(line, s)
 	}
 	s.PID, s.Fields = pid, 1
-	end := bytes.LastIndexByte(line, ')')
-	if end < open {
+	end := lastParenthesis(line, open)
+	if end < 0 {
 		return statError(line, s)
 	}
 	s.Comm, s.Fields = line[open+1:end], 2
@@ -50,6 +52,21 @@ func ParseStat(line []byte, s *Stat) error {
 
 func statError(line []byte, s *Stat) error {
 	return fmt.Errorf("field %d: %w", s.Fields+1, malformed("PID/stat", line))
+}
+
+// lastParenthesis finds the last ')' after a position. Searching forwards takes
+// two quick looks for nearly every name; bytes.LastIndexByte would walk over
+// all the numbers.
+func lastParenthesis(line []byte, from int) int {
+	last := -1
+	for at := from; ; at++ {
+		next := bytes.IndexByte(line[at:], ')')
+		if next < 0 {
+			return last
+		}
+		at += next
+		last = at
+	}
 }
 
 func parsePID(b []byte) (int32, bool) {
@@ -66,144 +83,236 @@ func parsePID(b []byte) (int32, bool) {
 // parseStatFields reads the fields after the name and reports whether those up
 // to the resident size are there.
 func parseStatFields(b []byte, s *Stat) bool {
-	i := skipBlanks(b, 0)
-	if i >= len(b) || (i+1 < len(b) && b[i+1] > ' ') {
+	at := skipBlanks(b, 0)
+	if at >= len(b) || (at+1 < len(b) && b[at+1] > ' ') {
 		return false
 	}
-	s.State, s.Fields = b[i], fieldState
-	i++
-	for {
-		i = skipBlanks(b, i)
-		if i >= len(b) {
-			break
-		}
-		field := s.Fields + 1
-		start := i
-		negative := b[i] == '-'
-		if negative {
-			i++
-		}
-		var v uint64
-		numeric, overflow := false, false
-		for ; i < len(b) && b[i] > ' '; i++ {
-			d := uint64(b[i] - '0')
-			if d > 9 {
-				numeric = false
-				break
-			}
-			numeric = true
-			if v > (math.MaxUint64-d)/10 {
-				overflow = true
-			}
-			v = v*10 + d
-		}
-		if i < len(b) && b[i] > ' ' {
-			numeric = false
-			for i < len(b) && b[i] > ' ' {
-				i++
-			}
-		}
-		whole := i < len(b)
-		if field > fieldArgStart || !used(field) {
-			// Kernels append what they like (OpenVZ: UUIDs), and old ones
-			// leave addresses that nobody needs.
-			if field <= fieldRSS && !whole {
-				return false
-			}
-			s.Fields = field
-			continue
-		}
-		good := numeric && !overflow && whole && i > start && s.set(field, v, negative)
-		if !good && field <= fieldRSS {
-			return false
-		}
-		s.Fields = field
-	}
-	return s.Fields >= fieldRSS
-}
-
-// used tells the fields that Stat keeps. The others are the terminal's process
-// group (8), the faults of waited-for children (11, 13), the priority (18),
-// the interval timer (21), the resident limit (25) and what follows the code's
-// start except the arguments'.
-func used(field int) bool {
-	const kept uint64 = 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<9 | 1<<10 | 1<<12 | 1<<14 | 1<<15 |
-		1<<16 | 1<<17 | 1<<19 | 1<<20 | 1<<22 | 1<<23 | 1<<24 | 1<<26 | 1<<48
-	return kept>>field&1 == 1
-}
-
-// set stores one field and reports whether its value is in range.
-func (s *Stat) set(field int, v uint64, negative bool) bool {
-	switch field {
-	case 4:
-		return setSigned(&s.PPID, v, negative)
-	case 5:
-		return setSigned(&s.PGRP, v, negative)
-	case 6:
-		return setSigned(&s.Session, v, negative)
-	case 7:
-		return setSigned(&s.TTY, v, negative)
-	case 19:
-		return setSigned(&s.Nice, v, negative)
-	case 20:
-		return setSigned(&s.Threads, v, negative)
-	case 16:
-		s.ChildUserTicks = clamped(v, negative)
-		return true
-	case 17:
-		s.ChildSystemTicks = clamped(v, negative)
-		return true
-	case fieldRSS:
-		s.RSSPages = clamped(v, negative)
-		return true
-	}
-	if negative {
+	s.State = b[at]
+	r := fieldReader{b: b, at: at + 1, field: fieldState}
+	s.PPID = r.int32()
+	s.PGRP = r.int32()
+	s.Session = r.int32()
+	s.TTY = r.int32()
+	r.skip(1) // the terminal's foreground process group
+	s.Flags = r.uint64()
+	s.MinorFaults = r.uint64()
+	r.skip(1) // minor faults of waited-for children
+	s.MajorFaults = r.uint64()
+	r.skip(1) // major faults of waited-for children
+	s.UserTicks = r.uint64()
+	s.SystemTicks = r.uint64()
+	s.ChildUserTicks = r.clamped()
+	s.ChildSystemTicks = r.clamped()
+	r.skip(1) // the priority, which follows from nice and the policy
+	s.Nice = r.int32()
+	s.Threads = r.int32()
+	r.skip(1) // an interval timer, 0 since 2.6.17
+	s.StartTicks = r.uint64()
+	s.VirtualBytes = r.uint64()
+	s.RSSPages = r.clamped()
+	s.Fields = r.field
+	if r.failed {
 		return false
 	}
-	switch field {
-	case 9:
-		s.Flags = v
-	case 10:
-		s.MinorFaults = v
-	case 12:
-		s.MajorFaults = v
-	case 14:
-		s.UserTicks = v
-	case 15:
-		s.SystemTicks = v
-	case 22:
-		s.StartTicks = v
-	case 23:
-		s.VirtualBytes = v
-	case fieldStartCode:
-		// 1 stands for an address that the reader may not know.
-		if v != 1 {
-			s.StartCode = v
-		}
-	case fieldArgStart:
-		s.ArgStart = v
+	// What follows is extra: old kernels, emulations and OpenVZ (which appends
+	// UUIDs) differ here, and nothing of it makes the line wrong.
+	r.skip(fieldStartCode - fieldRSS - 1)
+	s.StartCode = r.uint64()
+	if s.StartCode == 1 {
+		s.StartCode = 0 // 1 stands for an address that the reader may not know
 	}
+	r.resume()
+	r.skip(fieldArgStart - fieldStartCode - 1)
+	if r.field == fieldArgStart-1 {
+		s.ArgStart = r.uint64()
+	}
+	r.resume()
+	for r.at < len(b) {
+		r.skip(1)
+	}
+	s.Fields = r.field
 	return true
 }
 
-func setSigned(into *int32, v uint64, negative bool) bool {
-	if v > math.MaxInt32 {
-		return false
-	}
-	*into = int32(v)
-	if negative {
-		*into = -*into
-	}
-	return true
+// A fieldReader goes through blank-separated fields. After the first fault it
+// stays where it is and gives zeros.
+type fieldReader struct {
+	b      []byte
+	at     int // just behind the last field
+	field  int // the number of the last field
+	failed bool
 }
 
-// clamped is for the fields that the kernel prints signed although they count:
-// they dip below zero in races and in broken emulations.
-func clamped(v uint64, negative bool) uint64 {
+// uint64 reads a number that may not be negative.
+func (r *fieldReader) uint64() uint64 {
+	v, negative := r.number()
+	if negative {
+		r.fail()
+		return 0
+	}
+	return v
+}
+
+// clamped reads one of the counts that the kernel prints signed. They dip
+// below zero in races and in broken emulations, and are 0 then.
+func (r *fieldReader) clamped() uint64 {
+	v, negative := r.number()
 	if negative {
 		return 0
 	}
 	return v
+}
+
+func (r *fieldReader) int32() int32 {
+	v, negative := r.number()
+	if v > math.MaxInt32 {
+		r.fail()
+		return 0
+	}
+	if negative {
+		return -int32(v)
+	}
+	return int32(v)
+}
+
+// fail takes back the field just read.
+func (r *fieldReader) fail() {
+	if !r.failed {
+		r.failed = true
+		r.field--
+	}
+}
+
+// resume goes on after a fault that does not matter, behind the field at fault.
+func (r *fieldReader) resume() {
+	if r.failed {
+		r.failed = false
+		for r.at < len(r.b) && r.b[r.at] > ' ' {
+			r.at++
+		}
+		r.field++
+	}
+}
+
+// number reads a decimal number that fits 64 bits and ends at a blank or a
+// newline; the end of the line alone would not tell whether digits are missing.
+func (r *fieldReader) number() (v uint64, negative bool) {
+	if r.failed {
+		return 0, false
+	}
+	b, i := r.b, skipBlanks(r.b, r.at)
+	if i < len(b) && b[i] == '-' {
+		negative = true
+		i++
+	}
+	first := i
+	v, i = digits(b, i)
+	const alwaysFit = 19 // digits
+	good := i > first && i < len(b) && b[i] <= ' '
+	if good && i-first > alwaysFit {
+		v, good = parseUint(b[first:i])
+	}
+	r.at = i
+	if !good {
+		r.failed = true
+		return 0, false
+	}
+	r.field++
+	return v, negative
+}
+
+// digits reads the decimal digits from a position on and returns where they
+// end; more than 19 may overflow. It takes up to eight at once, without a
+// branch for each: numbers of changing length are what a processor guesses
+// worst, and there are twenty in every line.
+func digits(b []byte, i int) (v uint64, end int) {
+	const ones = 0x0101010101010101
+	for i+8 <= len(b) {
+		x := binary.LittleEndian.Uint64(b[i:]) ^ '0'*ones
+		// The lowest high bit is that of the first byte above 9.
+		other := (x + 0x76*ones | x) & (0x80 * ones)
+		n := bits.TrailingZeros64(other) >> 3
+		// The digits before it move to the end of the word, behind zeros.
+		x <<= uint(64 - 8*n)
+		x = x*10 + x>>8
+		const two = 0x000000ff000000ff
+		x = (x&two*(100+1000000<<32) + x>>16&two*(1+10000<<32)) >> 32
+		v = v*powersOfTen[n] + x
+		i += n
+		if n < 8 {
+			return v, i
+		}
+	}
+	for i < len(b) && isDigit(b[i]) {
+		v = v*10 + uint64(b[i]-'0')
+		i++
+	}
+	return v, i
+}
+
+var powersOfTen = [...]uint64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8}
+
+// skip passes over n fields.
+func (r *fieldReader) skip(n int) {
+	if r.failed {
+		return
+	}
+	b := r.b
+	const wide = 8 // worth the trouble of eight bytes at a time
+	if n > wide {
+		n -= r.skipWide(n)
+	}
+	for ; n > 0; n-- {
+		i := skipBlanks(b, r.at)
+		first := i
+		for i < len(b) && b[i] > ' ' {
+			i++
+		}
+		r.at = i
+		if i == first || (i == len(b) && r.field < fieldRSS) {
+			r.failed = r.field < fieldRSS
+			return
+		}
+		r.field++
+	}
+}
+
+// skipWide passes over at most n fields, each behind a single blank, eight
+// bytes at a time. It returns how many it passed: fewer at the line's end or
+// where blanks come in twos.
+func (r *fieldReader) skipWide(n int) int {
+	const ones = 0x0101010101010101
+	passed, before := 0, uint64(0)
+	at := r.at
+	for at+8 <= len(r.b) {
+		x := binary.LittleEndian.Uint64(r.b[at:]) ^ ' '*ones
+		// The high bit of every byte that was a blank.
+		blanks := ^((x&(0x7f*ones) + 0x7f*ones) | x | 0x7f*ones)
+		if blanks&(blanks<<8|before) != 0 {
+			break
+		}
+		count := bits.OnesCount64(blanks)
+		if passed+count > n {
+			break
+		}
+		passed += count
+		before = blanks >> 56
+		at += 8
+	}
+	if passed > 0 && r.b[at-1] == ' ' && (at == len(r.b) || r.b[at] <= ' ') {
+		passed-- // its blank is here, but the field is not
+		at--
+	}
+	if passed == 0 {
+		return 0
+	}
+	// The last of them may be passed in part only.
+	for at < len(r.b) && r.b[at] > ' ' {
+		at++
+	}
+	r.at = at
+	r.field += passed
+	return passed
 }
 
 func skipBlanks(b []byte, i int) int {
@@ -213,7 +322,7 @@ func skipBlanks(b []byte, i int) int {
 	return i
 }
 
-// Stat reads the stat line of one process; Comm is the caller's to keep. A
+// Stat reads the stat line of one process; its Comm is the caller's to keep. A
 // table of all of them is read faster by a [Scanner].
 func (f FS) Stat(pid int32) (*Stat, error) {
 	line, err := f.Read(ofPID(pid, "stat"))
