@@ -1,0 +1,584 @@
+//go:build unix
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Child is a running engine. Calls are made one at a time (package session queues them); Interrupt, Pid, Close
+// and the captures may be used at any time.
+type Child struct {
+	Language Language
+	Out, Err *Capture // descriptors 1 and 2
+
+	limits Limits
+	back   Back
+
+	request, reply, wake *os.File
+	in                   frames
+	buf                  []byte
+
+	mu      sync.Mutex
+	pid     int // of the process that answers
+	keeper  int // of the process that would take over, 0 if none
+	seq     uint64
+	exited  map[int]syscall.WaitStatus
+	groups  []int // process groups of the session, the first process's and those of promoted keepers
+	current *stopper
+	closed  bool
+	dead    bool
+}
+
+// Start runs the language's program and waits until it is ready. The child ends with Close, or with the server.
+func Start(ctx context.Context, lang Language, o Options) (*Child, error) {
+	c, err := start(ctx, lang, o)
+	var early *Death
+	if errors.As(err, &early) {
+		// A cached program that was cut short, or built against a runtime that has gone.
+		if err := lang.Rebuild(ctx); err != nil {
+			return nil, err
+		}
+		c, err = start(ctx, lang, o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start of a session (%s): %w", lang.Name(), err)
+	}
+	return c, nil
+}
+
+func start(ctx context.Context, lang Language, o Options) (*Child, error) {
+	cmd, err := lang.Command(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ownProcesses()
+	c := &Child{Language: lang, limits: o.Limits.withDefaults(), back: o.Back, exited: map[int]syscall.WaitStatus{}}
+	if err := c.spawn(cmd, o); err != nil {
+		c.Close()
+		return nil, err
+	}
+	ready := o.Ready
+	if ready == 0 {
+		ready = 10 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(ctx, ready)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { c.killGroup() })
+	defer stop()
+	for {
+		d, err := c.receive()
+		if err != nil {
+			said := string(c.Err.Text(0, min(c.Err.Size(), 2000)))
+			c.Close()
+			if ctx.Err() != nil {
+				return nil, fmt.Errorf("not ready after %v: %w", ready, ctx.Err())
+			}
+			if errors.Is(err, ErrClosed) || isDeath(err) {
+				return nil, fmt.Errorf("%w before it was ready: %s", err, said)
+			}
+			return nil, err
+		}
+		if d.Text("op") == "ready" {
+			return c, nil
+		}
+	}
+}
+
+func isDeath(err error) bool {
+	var d *Death
+	return errors.As(err, &d)
+}
+
+// spawn makes the files and pipes and the process between them.
+func (c *Child) spawn(cmd Command, o Options) (err error) {
+	if c.Out, err = newCapture("stdout"); err != nil {
+		return err
+	}
+	if c.Err, err = newCapture("stderr"); err != nil {
+		return err
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	pipe := func(keepWriter bool) (theirs, ours *os.File, err error) {
+		r, w, err := os.Pipe()
+		if keepWriter {
+			return r, w, err
+		}
+		return w, r, err
+	}
+	var requestR, replyW, wakeR *os.File
+	closeTheirs := func() {
+		for _, f := range []*os.File{requestR, replyW, wakeR} {
+			if f != nil {
+				f.Close()
+			}
+		}
+	}
+	defer closeTheirs()
+	if requestR, c.request, err = pipe(true); err != nil {
+		return err
+	}
+	if replyW, c.reply, err = pipe(false); err != nil {
+		return err
+	}
+	if wakeR, c.wake, err = pipe(true); err != nil {
+		return err
+	}
+	environ := o.Env
+	if environ == nil {
+		environ = os.Environ()
+	}
+	out, err := descriptor(c.Out.file)
+	if err != nil {
+		return err
+	}
+	errFd, err := descriptor(c.Err.file)
+	if err != nil {
+		return err
+	}
+	pid, err := syscall.ForkExec(cmd.Path, append([]string{filepath.Base(cmd.Path)}, cmd.Args...), &syscall.ProcAttr{
+		Dir:   o.Dir,
+		Env:   CleanEnv(environ, cmd.Env),
+		Files: []uintptr{null.Fd(), out, errFd, requestR.Fd(), replyW.Fd(), wakeR.Fd()},
+		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		return &os.PathError{Op: "run", Path: cmd.Path, Err: err}
+	}
+	c.pid = pid
+	c.groups = []int{pid}
+	limit(pid, c.limits)
+	theGuardian.add(pid)
+	theReaper.start(pid, c.onExit)
+	return nil
+}
+
+// descriptor returns the file's descriptor without making the file blocking, as Fd would.
+func descriptor(f *os.File) (fd uintptr, err error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	return fd, raw.Control(func(n uintptr) { fd = n })
+}
+
+// onExit is told of every dead process of the session's groups. The death of the one that answers wakes the reader.
+func (c *Child) onExit(pid int, status syscall.WaitStatus) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if pid == c.pid || pid == c.keeper {
+		c.exited[pid] = status
+	}
+	if pid == c.pid && !c.closed {
+		c.reply.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// Pid is the process that answers.
+func (c *Child) Pid() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pid
+}
+
+// Alive tells whether the process that answers is running, as far as is known.
+func (c *Child) Alive() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, gone := c.exited[c.pid]
+	return !gone && !c.dead && !c.closed
+}
+
+// Interrupt stops the running call with the cause Cancelled and tells whether one was running.
+func (c *Child) Interrupt() bool {
+	c.mu.Lock()
+	s := c.current
+	c.mu.Unlock()
+	if s == nil {
+		return false
+	}
+	s.begin(Cancelled)
+	return true
+}
+
+// Nudge asks the child to write out what it holds in buffers, while a call runs.
+func (c *Child) Nudge() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current != nil && !c.closed && !c.dead {
+		if _, gone := c.exited[c.pid]; !gone {
+			syscall.Kill(c.pid, syscall.SIGURG)
+		}
+	}
+}
+
+func (c *Child) signal(kill bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.dead {
+		return
+	}
+	if _, gone := c.exited[c.pid]; gone {
+		return
+	}
+	if kill {
+		syscall.Kill(-c.group(), syscall.SIGKILL)
+		syscall.Kill(c.pid, syscall.SIGKILL)
+		return
+	}
+	syscall.Kill(c.pid, syscall.SIGINT)
+}
+
+// group is the process group of the process that answers. The caller holds the lock.
+func (c *Child) group() int { return c.groups[len(c.groups)-1] }
+
+func (c *Child) killGroup() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		syscall.Kill(-c.group(), syscall.SIGKILL)
+	}
+}
+
+// watchEvery is how often a long call is looked at: its output and its processes.
+const watchEvery = 20 * time.Millisecond
+
+// call sends one request and returns its reply. The limit and the end of ctx stop it by the ladder; the reply of
+// a stopped call is still waited for, so that the next call finds the child idle.
+func (c *Child) call(ctx context.Context, request Dict, limit time.Duration, call *Call) (Dict, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s := &stopper{signal: c.signal}
+	c.mu.Lock()
+	if c.closed || c.dead {
+		c.mu.Unlock()
+		return nil, ErrClosed
+	}
+	c.current = s
+	c.mu.Unlock()
+	s.mu.Lock()
+	if limit > 0 {
+		s.timers = append(s.timers, time.AfterFunc(limit, func() { s.begin(TimedOut) }))
+	}
+	c.watch(s, call)
+	s.mu.Unlock()
+	unwatch := context.AfterFunc(ctx, func() { s.begin(Cancelled) })
+	d, err := c.exchange(ctx, request)
+	unwatch()
+	call.Cause = s.end()
+	c.mu.Lock()
+	c.current = nil
+	c.mu.Unlock()
+	var death *Death
+	if errors.As(err, &death) {
+		death.Cause = call.Cause
+		c.takeOver(death)
+	}
+	return d, err
+}
+
+// watch looks at a long call again and again; the first look is late enough that a short call has none.
+func (c *Child) watch(s *stopper, call *Call) {
+	base := 0
+	round := 0
+	var look func()
+	look = func() {
+		if call.Watch != nil {
+			call.Watch()
+		}
+		round++
+		if n := processCount(); round == 1 {
+			base = n
+		} else if c.limits.Processes > 0 && n > base+int(c.limits.Processes) && c.processes() > int(c.limits.Processes) {
+			if s.cause == None {
+				s.cause = Flooded
+			}
+			s.signal(true)
+		}
+		s.after(watchEvery, look)
+	}
+	s.after(watchEvery, look)
+}
+
+func (c *Child) exchange(ctx context.Context, request Dict) (Dict, error) {
+	c.buf = AppendFrame(c.buf[:0], request)
+	if _, err := c.request.Write(c.buf); err != nil && !c.gone() {
+		// Nobody reads any more, but no death was seen: the descriptors were closed by the session's code.
+		c.killGroup()
+	}
+	if cap(c.buf) > 1<<20 {
+		c.buf = nil
+	}
+	for {
+		d, err := c.receive()
+		if err != nil {
+			return nil, err
+		}
+		switch d.Text("op") {
+		case "keeper", "ready":
+		case "back":
+			if err := c.answer(ctx, d); err != nil {
+				return nil, err
+			}
+		default:
+			return d, nil
+		}
+	}
+}
+
+// answer serves the back-channel in the middle of an evaluation.
+func (c *Child) answer(ctx context.Context, d Dict) error {
+	r := Dict{{"op", "back"}, {"id", d.Int("id")}}
+	fail := func(err error) { r = append(r, Pair{"failure", err.Error()}) }
+	switch {
+	case c.back == nil:
+		fail(errors.New("no back-channel"))
+	case d.Text("what") == "read":
+		if data, err := c.back.ReadBack(ctx, d.Text("path")); err != nil {
+			fail(fmt.Errorf("Topup.read_back: %w", err))
+		} else {
+			r = append(r, Pair{"data", string(data)})
+		}
+	default:
+		if err := c.back.WriteBack(ctx, d.Text("path"), []byte(d.Text("data"))); err != nil {
+			fail(fmt.Errorf("Topup.write_back: %w", err))
+		}
+	}
+	_, err := c.request.Write(AppendFrame(nil, r))
+	return err
+}
+
+func (c *Child) gone() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, gone := c.exited[c.pid]
+	return gone
+}
+
+// receive returns the next message. A *Death means that the process ended and that nothing it wrote is left.
+func (c *Child) receive() (Dict, error) {
+	for {
+		d, ok, err := c.in.next()
+		if err != nil {
+			// The session's code wrote to the reply descriptor; what follows cannot be told apart any more.
+			c.killGroup()
+			return nil, c.death()
+		}
+		if ok {
+			if d.Text("op") == "keeper" {
+				c.mu.Lock()
+				c.keeper, c.seq = int(d.Int("pid")), uint64(d.Int("seq"))
+				c.mu.Unlock()
+			}
+			return d, nil
+		}
+		n, err := c.reply.Read(c.in.room())
+		c.in.fill(n)
+		switch {
+		case n > 0:
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			if c.drain() == 0 {
+				return nil, c.death()
+			}
+		case errors.Is(err, io.EOF):
+			return nil, c.death()
+		case err != nil:
+			return nil, ErrClosed
+		}
+	}
+}
+
+// drain takes what a dead process had written, without waiting, and returns the number of bytes.
+func (c *Child) drain() int {
+	c.reply.SetReadDeadline(time.Time{})
+	raw, err := c.reply.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	total := 0
+	raw.Read(func(fd uintptr) bool {
+		n, _ := syscall.Read(int(fd), c.in.room())
+		if n > 0 {
+			c.in.fill(n)
+			total += n
+		}
+		return true
+	})
+	if total > 0 {
+		// There may be more; the next read must come back here.
+		c.reply.SetReadDeadline(time.Unix(1, 0))
+	}
+	return total
+}
+
+// death describes the end of the process that answered. When it closed its end without dying, it is killed.
+func (c *Child) death() error {
+	for i := 0; ; i++ {
+		c.mu.Lock()
+		status, known := c.exited[c.pid]
+		closed := c.closed
+		pid := c.pid
+		c.mu.Unlock()
+		switch {
+		case closed:
+			return ErrClosed
+		case known:
+			return deathOf(status)
+		case i == 0:
+			syscall.Kill(pid, syscall.SIGKILL)
+		case i > 100:
+			return &Death{}
+		}
+		theReaper.sweep()
+		time.Sleep(time.Duration(i) * time.Millisecond / 4)
+	}
+}
+
+func deathOf(status syscall.WaitStatus) *Death {
+	d := &Death{}
+	if status.Signaled() {
+		d.Signal = status.Signal().String()
+	} else {
+		code := status.ExitStatus()
+		d.ExitCode = &code
+	}
+	return d
+}
+
+// recoverWithin bounds the wait for a keeper to wake.
+const recoverWithin = 2 * time.Second
+
+// takeOver wakes the keeper of a dead engine. Without one, or when it does not answer, the child is dead for good.
+func (c *Child) takeOver(d *Death) {
+	for c.drain() > 0 {
+		for {
+			if _, ok, err := c.in.next(); err != nil || !ok {
+				break
+			}
+		}
+	}
+	c.mu.Lock()
+	keeper, seq := c.keeper, c.seq
+	c.keeper = 0
+	if keeper == 0 || c.closed || syscall.Kill(keeper, 0) != nil {
+		c.dead = true
+		c.mu.Unlock()
+		return
+	}
+	c.pid = keeper
+	c.groups = append(c.groups, keeper)
+	c.mu.Unlock()
+	theGuardian.add(keeper)
+	theReaper.start(keeper, c.onExit)
+	c.in = frames{}
+	if _, err := c.wake.Write([]byte{1}); err == nil {
+		timer := time.AfterFunc(recoverWithin, c.killGroup)
+		defer timer.Stop()
+		for {
+			m, err := c.receive()
+			if err != nil {
+				break
+			}
+			if m.Text("op") == "recovered" && int(m.Int("pid")) == keeper {
+				d.Recovered, d.Seq = true, seq
+				c.forgetEmptyGroups()
+				return
+			}
+		}
+	}
+	c.mu.Lock()
+	c.dead = true
+	c.mu.Unlock()
+}
+
+// forgetEmptyGroups releases the groups of earlier processes that have no process any more. One that has is kept:
+// a program that an earlier evaluation started in the background lives until the session ends.
+func (c *Child) forgetEmptyGroups() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := len(c.groups) - 1
+	c.groups = slices.DeleteFunc(c.groups, func(g int) bool {
+		if g == c.groups[last] || syscall.Kill(-g, 0) == nil {
+			return false
+		}
+		theReaper.release(g)
+		theGuardian.remove(g)
+		return true
+	})
+}
+
+// processes counts the processes in the groups of the session.
+func (c *Child) processes() int {
+	c.mu.Lock()
+	groups := slices.Clone(c.groups)
+	c.mu.Unlock()
+	return countGroups(groups)
+}
+
+// Close kills every process of the session and releases its files. It is safe to call twice.
+func (c *Child) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.closed = true
+	groups, keeper := c.groups, c.keeper
+	for _, g := range groups {
+		syscall.Kill(-g, syscall.SIGKILL)
+	}
+	if keeper > 0 && !slices.Contains(groups, keeper) {
+		groups = append(groups, keeper)
+		syscall.Kill(-keeper, syscall.SIGKILL)
+	}
+	c.mu.Unlock()
+	for _, f := range []*os.File{c.request, c.reply, c.wake} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	if c.Out != nil {
+		c.Out.Close()
+	}
+	if c.Err != nil {
+		c.Err.Close()
+	}
+	for _, g := range groups {
+		if g == keeper {
+			theReaper.start(g, nil)
+		}
+		theGuardian.remove(g)
+	}
+	// The kernel ends killed processes at once; a short wait leaves no zombie behind the call.
+	for i := 0; i < 50 && anyGroup(groups); i++ {
+		theReaper.sweep()
+		time.Sleep(time.Duration(min(i, 4)) * time.Millisecond / 4)
+	}
+	for _, g := range groups {
+		theReaper.release(g)
+	}
+	return nil
+}
+
+func anyGroup(groups []int) bool {
+	for _, g := range groups {
+		if syscall.Kill(-g, 0) == nil {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,916 @@
+(* The OCaml side of a session: a toplevel without a prompt.
+
+   Requests arrive on descriptor 3, replies leave on descriptor 4, one byte on descriptor 5 wakes the keeper.
+   Descriptors 0, 1 and 2 belong to the evaluated code. What differs between compilers is in Shim. *)
+
+(* ---- values on the wire -------------------------------------------------------------------------------- *)
+
+type value = N | I of int | S of string | L of value list | D of (string * value) list
+
+let rec encode b = function
+  | N -> Buffer.add_char b 'n'
+  | I i ->
+      Buffer.add_char b 'i';
+      Buffer.add_string b (string_of_int i);
+      Buffer.add_char b 'e'
+  | S s -> encode_string b s
+  | L l ->
+      Buffer.add_char b 'l';
+      List.iter (encode b) l;
+      Buffer.add_char b 'e'
+  | D d ->
+      Buffer.add_char b 'd';
+      List.iter
+        (fun (k, v) ->
+          encode_string b k;
+          encode b v)
+        d;
+      Buffer.add_char b 'e'
+
+and encode_string b s =
+  Buffer.add_string b (string_of_int (String.length s));
+  Buffer.add_char b ':';
+  Buffer.add_string b s
+
+let decode s =
+  let pos = ref 0 in
+  let until stop =
+    let i = String.index_from s !pos stop in
+    let text = String.sub s !pos (i - !pos) in
+    pos := i + 1;
+    text
+  in
+  let rec one () =
+    match s.[!pos] with
+    | 'n' -> incr pos; N
+    | 'i' -> incr pos; I (int_of_string (until 'e'))
+    | 'l' -> incr pos; L (many [])
+    | 'd' -> incr pos; D (pairs [])
+    | _ -> S (str ())
+  and str () =
+    let n = int_of_string (until ':') in
+    let text = String.sub s !pos n in
+    pos := !pos + n;
+    text
+  and many acc = if s.[!pos] = 'e' then (incr pos; List.rev acc) else let v = one () in many (v :: acc)
+  and pairs acc =
+    if s.[!pos] = 'e' then (incr pos; List.rev acc)
+    else
+      let k = str () in
+      let v = one () in
+      pairs ((k, v) :: acc)
+  in
+  one ()
+
+let field d k = match d with D l -> ( try List.assoc k l with Not_found -> N) | _ -> N
+let text_field d k = match field d k with S s -> s | _ -> ""
+let int_field d k = match field d k with I i -> i | _ -> 0
+
+(* ---- frames --------------------------------------------------------------------------------------------- *)
+
+let fd_of_int : int -> Unix.file_descr = Obj.magic
+let requests = fd_of_int 3
+let replies = fd_of_int 4
+let wakeup = fd_of_int 5
+
+(* die leaves at once: no at_exit function of the session's code may run in a process that only waits or that
+   the session's code forked. *)
+let die () =
+  Unix.kill (Unix.getpid ()) Sys.sigkill;
+  assert false
+
+let rec read_fully fd b off n =
+  if n > 0 then
+    match Unix.read fd b off n with
+    | 0 -> raise End_of_file
+    | k -> read_fully fd b (off + k) (n - k)
+    | exception Unix.Unix_error (Unix.EINTR, _, _) -> read_fully fd b off n
+
+let rec write_fully fd b off n =
+  if n > 0 then
+    match Unix.write fd b off n with
+    | k -> write_fully fd b (off + k) (n - k)
+    | exception Unix.Unix_error (Unix.EINTR, _, _) -> write_fully fd b off n
+
+let receive () =
+  let head = Bytes.create 4 in
+  read_fully requests head 0 4;
+  let byte i = Char.code (Bytes.get head i) in
+  let n = (byte 0 lsl 24) lor (byte 1 lsl 16) lor (byte 2 lsl 8) lor byte 3 in
+  let body = Bytes.create n in
+  read_fully requests body 0 n;
+  decode (Bytes.unsafe_to_string body)
+
+let out = Buffer.create 4096
+
+let send v =
+  Buffer.clear out;
+  Buffer.add_string out "\000\000\000\000";
+  encode out v;
+  let b = Buffer.to_bytes out in
+  let n = Bytes.length b - 4 in
+  List.iteri (fun i shift -> Bytes.set b i (Char.chr ((n lsr shift) land 255))) [ 24; 16; 8; 0 ];
+  write_fully replies b 0 (Bytes.length b);
+  if Buffer.length out > 1_000_000 then Buffer.reset out
+
+(* ---- state ---------------------------------------------------------------------------------------------- *)
+
+(* running is true while code of the session runs: only then does an interrupt become an exception. *)
+let running = ref false
+let interrupted = ref false
+let owner = ref (Unix.getpid ())
+
+(* seq numbers the last evaluation whose effects are in this process. *)
+let seq = ref 0
+
+let flush_output () =
+  (try Format.pp_print_flush Format.std_formatter () with _ -> ());
+  (try Format.pp_print_flush Format.err_formatter () with _ -> ());
+  (try flush stdout with _ -> ());
+  try flush stderr with _ -> ()
+
+let on_interrupt _ =
+  if !running then begin
+    interrupted := true;
+    flush_output ();
+    raise Sys.Break
+  end
+
+let sigurg = 23
+let sigxfsz = 25
+
+let install_signals () =
+  let set s b = try Sys.set_signal s b with _ -> () in
+  set Sys.sigint (Sys.Signal_handle on_interrupt);
+  (* A reader of running output asks for what is still in the buffers. *)
+  set sigurg (Sys.Signal_handle (fun _ -> if !running then try flush stdout; flush stderr with _ -> ()));
+  set sigxfsz Sys.Signal_ignore;
+  set Sys.sigpipe Sys.Signal_ignore
+
+(* ---- locations, errors, warnings ------------------------------------------------------------------------- *)
+
+let location (loc : Location.t) =
+  if loc.loc_ghost && loc.loc_start.pos_cnum < 0 then N
+  else if loc.loc_start.pos_fname = "" || loc.loc_start.pos_fname = "_none_" then N
+  else
+    let s = loc.loc_start and e = loc.loc_end in
+    D
+      [
+        ("file", S s.pos_fname);
+        ("line", I s.pos_lnum);
+        ("col", I (s.pos_cnum - s.pos_bol));
+        ("line_end", I e.pos_lnum);
+        ("col_end", I (e.pos_cnum - e.pos_bol));
+      ]
+
+type failure = {
+  phase : string;
+  where : value;
+  message : string;
+  related : string list;
+  backtrace : string;
+  broke : bool;
+}
+
+let diagnostics : value list ref = ref []
+
+let record loc = function
+  | None -> None
+  | Some (report : Location.report) ->
+      let kind, name =
+        match report.kind with
+        | Location.Report_error -> ("error", "")
+        | Location.Report_warning s -> ("warning", s)
+        | Location.Report_warning_as_error s -> ("warning-error", s)
+        | Location.Report_alert s -> ("alert", s)
+        | Location.Report_alert_as_error s -> ("alert-error", s)
+      in
+      diagnostics :=
+        D
+          [
+            ("kind", S kind);
+            ("name", S name);
+            ("loc", location loc);
+            ("message", S (Shim.text report.main.txt));
+            ("related", L (List.map (fun (m : Location.msg) -> S (Shim.text m.txt)) report.sub));
+          ]
+        :: !diagnostics;
+      Some report
+
+let () =
+  (Location.warning_reporter := fun loc w -> record loc (Location.default_warning_reporter loc w));
+  Location.alert_reporter := fun loc a -> record loc (Location.default_alert_reporter loc a)
+
+let runtime ?(backtrace = "") exn =
+  let broke = exn = Sys.Break in
+  let message = if broke then "interrupted" else try Printexc.to_string exn with _ -> "exception" in
+  { phase = "runtime"; where = N; message; related = []; backtrace; broke }
+
+let failure_of_exn exn =
+  match exn with
+  | Sys.Break | Stack_overflow | Out_of_memory -> runtime exn
+  | _ -> (
+      match try Location.error_of_exn exn with _ -> None with
+      | Some `Already_displayed ->
+          { phase = "typecheck"; where = N; message = "<error already displayed>"; related = []; backtrace = ""; broke = false }
+      | Some (`Ok report) ->
+          {
+            phase = "typecheck";
+            where = location report.main.loc;
+            message = Shim.text report.main.txt;
+            related = List.map (fun (m : Location.msg) -> Shim.text m.txt) report.sub;
+            backtrace = "";
+            broke = false;
+          }
+      | None -> runtime exn)
+
+let failed ?(where = N) phase message = Some { phase; where; message; related = []; backtrace = ""; broke = false }
+
+(* ---- outcomes -------------------------------------------------------------------------------------------- *)
+
+(* Value and type of an evaluation are two slots; the last phrase or item that has one fills it. *)
+let last_value : Outcometree.out_value option ref = ref None
+let last_type : Outcometree.out_type option ref = ref None
+let raised : exn option ref = ref None
+
+let () =
+  Toploop.print_out_phrase :=
+    fun _ -> function
+      | Outcometree.Ophr_eval (v, t) ->
+          last_value := Some v;
+          last_type := Some t
+      | Outcometree.Ophr_signature items ->
+          List.iter
+            (function
+              | Outcometree.Osig_value d, v ->
+                  last_type := Some d.Outcometree.oval_type;
+                  if v <> None then last_value := v
+              | _ -> ())
+            items
+      | Outcometree.Ophr_exception (e, _) -> raised := Some e
+
+let with_buffer f =
+  let b = Buffer.create 256 in
+  let ppf = Format.formatter_of_buffer b in
+  f ppf;
+  Format.pp_print_flush ppf ();
+  Buffer.contents b
+
+(* Compilation units of the native toplevel would be TOP1, TOP2…; they are no part of a printed value. *)
+let show_value v = with_buffer (fun ppf -> !Toploop.print_out_value ppf v)
+let show_type t = with_buffer (fun ppf -> Shim.print_out_type ppf t)
+
+(* ---- phrases --------------------------------------------------------------------------------------------- *)
+
+let phrases : value list ref = ref []
+
+let note_phrase start stop kind arg =
+  phrases := D [ ("start", I start); ("stop", I stop); ("kind", S kind); ("arg", S arg) ] :: !phrases
+
+let clip_backtrace s = if String.length s > 8192 then String.sub s 0 8192 else s
+
+(* execute runs one typed phrase; the exception of a failing one was given to the outcome hook, and its
+   backtrace to the formatter. *)
+let execute print phr =
+  raised := None;
+  let b = Buffer.create 64 in
+  let ppf = Format.formatter_of_buffer b in
+  match Toploop.execute_phrase print ppf phr with
+  | true -> None
+  | false -> (
+      Format.pp_print_flush ppf ();
+      match !raised with
+      | Some e -> Some (runtime ~backtrace:(clip_backtrace (Buffer.contents b)) e)
+      | None -> failed "typecheck" (String.trim (Buffer.contents b)))
+  | exception e -> Some (failure_of_exn e)
+
+let quiet text =
+  let lexbuf = Lexing.from_string text in
+  let v = !last_value and t = !last_type in
+  let r = execute false (!Toploop.parse_toplevel_phrase lexbuf) in
+  last_value := v;
+  last_type := t;
+  r
+
+(* teed runs f while what it prints on the standard formatter is also kept: directives print their failures. *)
+let teed f =
+  let ppf = Format.std_formatter in
+  Format.pp_print_flush ppf ();
+  let old = Format.pp_get_formatter_out_functions ppf () in
+  let kept = Buffer.create 80 in
+  Format.pp_set_formatter_out_functions ppf
+    {
+      old with
+      Format.out_string =
+        (fun s p n ->
+          Buffer.add_substring kept s p n;
+          old.Format.out_string s p n);
+      out_newline = (fun () -> Buffer.add_char kept '\n'; old.Format.out_newline ());
+      out_spaces = (fun n -> Buffer.add_string kept (String.make n ' '); old.Format.out_spaces n);
+      out_indent = (fun n -> Buffer.add_string kept (String.make n ' '); old.Format.out_indent n);
+    };
+  let restore () =
+    (try Format.pp_print_flush ppf () with _ -> ());
+    Format.pp_set_formatter_out_functions ppf old
+  in
+  match f () with
+  | r ->
+      restore ();
+      (r, Buffer.contents kept)
+  | exception e ->
+      restore ();
+      raise e
+
+let starts_with prefix s =
+  String.length s >= String.length prefix && String.sub s 0 (String.length prefix) = prefix
+
+let contains part s =
+  let n = String.length part in
+  let rec at i = i + n <= String.length s && (String.sub s i n = part || at (i + 1)) in
+  at 0
+
+(* These print nothing when they succeed. *)
+let silent_directives = [ "load"; "load_rec"; "install_printer"; "remove_printer"; "cd"; "directory"; "remove_directory" ]
+
+let findlib_ready = ref false
+let findlib_directives =
+  [ "require"; "list"; "thread"; "camlp4o"; "camlp4r"; "predicates"; "ppx"; "help"; "unix" ]
+
+(* load_findlib makes findlib's directives known, without leaving the names its start file defines. *)
+let load_findlib () =
+  if !findlib_ready then None
+  else begin
+    let env = !Toploop.toplevel_env in
+    let sink = Format.make_formatter (fun _ _ _ -> ()) ignore in
+    let ok =
+      match Load_path.find "topfind" with
+      | exception Not_found -> false
+      | file -> (
+          match
+            let ic = open_in_bin file in
+            let text = really_input_string ic (in_channel_length ic) in
+            close_in ic;
+            let lexbuf = Lexing.from_string text in
+            Location.init lexbuf "topfind";
+            (* Its last phrase announces itself. *)
+            List.for_all
+              (fun phr ->
+                match phr with
+                | Parsetree.Ptop_def [] -> true
+                | _ -> ( match Toploop.execute_phrase false sink phr with r -> r))
+              (!Toploop.parse_use_file lexbuf)
+          with
+          | r -> r
+          | exception _ -> false)
+    in
+    let v = !last_value and t = !last_type in
+    let ok =
+      ok
+      && quiet
+           "let () = Topfind.log := ignore; Topfind.add_predicates [\"mt\"; \"mt_posix\"]; Topfind.don't_load [\"unix\"; \"stdlib\"];;"
+         = None
+    in
+    last_value := v;
+    last_type := t;
+    Toploop.toplevel_env := env;
+    findlib_ready := ok;
+    if ok then None
+    else
+      failed "runtime"
+        "findlib is not available to this toplevel: install ocaml-findlib and libfindlib-ocaml-dev (Debian) or ocamlfind (opam)"
+  end
+
+(* A missing package is an exception of findlib's, printed as the toplevel prints any exception. *)
+let package_failure f =
+  let prefix = "Fl_package_base.No_such_package(\"" in
+  if starts_with prefix f.message then
+    let n = String.length prefix in
+    let stop = try String.index_from f.message n '"' with Not_found -> String.length f.message in
+    let text = "No such package: " ^ String.sub f.message n (stop - n) in
+    (print_endline text; { f with message = text; backtrace = "" })
+  else f
+
+let split_words s =
+  List.filter (( <> ) "") (String.split_on_char ' ' (String.map (fun c -> if c = ',' || c = '\t' || c = '\n' then ' ' else c) s))
+
+let require names =
+  match load_findlib () with
+  | Some f -> Some f
+  | None -> (
+      let list = String.concat "; " (List.map (Printf.sprintf "%S") (split_words names)) in
+      let r, said = teed (fun () -> quiet (Printf.sprintf "let () = Topfind.load_deeply [%s];;" list)) in
+      match r with
+      | Some f -> Some (package_failure f)
+      | None when contains "rror" said || contains "Cannot find file" said || contains "Reference to undefined" said ->
+          failed "runtime" (String.trim said)
+      | None -> None)
+
+(* run_text executes phrases one at a time from the text; as_file parses it as a file first, where phrases need
+   no terminator. It stops at the first failure. *)
+let rec run_text ~name ~as_file ~note text =
+  let lexbuf = Lexing.from_string text in
+  Location.init lexbuf name;
+  let outer = !Location.input_name in
+  Location.input_name := name;
+  let finish r =
+    Location.input_name := outer;
+    r
+  in
+  finish
+    (if as_file then
+       match !Toploop.parse_use_file lexbuf with
+       | exception e -> Some (failure_of_exn e)
+       | all -> run_all ~note (String.length text) all
+     else run_each ~note lexbuf)
+
+and run_each ~note lexbuf =
+  let start = lexbuf.Lexing.lex_curr_p.Lexing.pos_cnum in
+  match !Toploop.parse_toplevel_phrase lexbuf with
+  | exception End_of_file -> None
+  | exception e -> Some (failure_of_exn e)
+  | phr -> (
+      let stop = lexbuf.Lexing.lex_curr_p.Lexing.pos_cnum in
+      match run_phrase phr with
+      | Some f -> Some f
+      | None ->
+          if note then note_kind start stop phr;
+          run_each ~note lexbuf)
+
+and run_all ~note total = function
+  | [] -> None
+  | phr :: rest -> (
+      match run_phrase phr with
+      | Some f -> Some f
+      | None ->
+          (if note then
+             let start, stop = span phr in
+             if stop > start then note_kind start stop phr);
+          run_all ~note total rest)
+
+and span = function
+  | Parsetree.Ptop_dir d -> (
+      ( d.pdir_loc.loc_start.pos_cnum,
+        match d.pdir_arg with
+        | Some a -> a.pdira_loc.loc_end.pos_cnum
+        | None -> d.pdir_loc.loc_end.pos_cnum ))
+  | Parsetree.Ptop_def items ->
+      List.fold_left
+        (fun (a, z) (i : Parsetree.structure_item) ->
+          let s = i.pstr_loc.loc_start.pos_cnum and e = i.pstr_loc.loc_end.pos_cnum in
+          ((if a < 0 then s else min a s), max z e))
+        (-1, -1) items
+
+and note_kind start stop = function
+  | Parsetree.Ptop_dir d ->
+      let arg =
+        match d.pdir_arg with Some { pdira_desc = Parsetree.Pdir_string s; _ } -> s | _ -> ""
+      in
+      note_phrase start stop ("#" ^ d.pdir_name.txt) arg
+  | Parsetree.Ptop_def [] -> note_phrase start stop "empty" ""
+  | Parsetree.Ptop_def [ { pstr_desc = Parsetree.Pstr_eval _; _ } ] -> note_phrase start stop "expr" ""
+  | Parsetree.Ptop_def _ -> note_phrase start stop "def" ""
+
+and run_phrase phr =
+  match phr with
+  | Parsetree.Ptop_def [] -> None
+  | Parsetree.Ptop_dir d -> directive d phr
+  | _ -> (
+      match Toploop.preprocess_phrase Format.err_formatter phr with
+      | phr -> execute true phr
+      | exception e -> Some (failure_of_exn e))
+
+and directive d phr =
+  let name = d.pdir_name.txt in
+  let where = location d.pdir_loc in
+  match (name, Option.map (fun (a : Parsetree.directive_argument) -> a.pdira_desc) d.pdir_arg) with
+  | ("quit" | "exit"), _ -> failed "runtime" "Compenv.Exit_with_status(0)"
+  | "use", Some (Parsetree.Pdir_string file) -> use file
+  | "require", Some (Parsetree.Pdir_string names) -> require names
+  | ("load" | "load_rec"), Some (Parsetree.Pdir_string file) when Filename.basename file = "unix.cma" -> None
+  | _ -> (
+      let ready =
+        if List.mem name findlib_directives && Toploop.get_directive name = None then load_findlib () else None
+      in
+      match ready with
+      | Some f -> Some f
+      | None -> (
+          match teed (fun () -> execute true phr) with
+          | exception e -> Some (failure_of_exn e)
+          | Some f, _ -> Some (if f.where = N && f.phase = "typecheck" then { f with where } else f)
+          | None, said ->
+              let text = String.trim said in
+              if
+                text <> ""
+                && (List.mem name silent_directives
+                   || starts_with "Unknown" text || starts_with "Unbound" text
+                   || starts_with "Cannot find file" text
+                   || (name = "mod_use" && contains "rror" text))
+              then
+                let phase = if name = "load" || name = "load_rec" || name = "mod_use" then "runtime" else "typecheck" in
+                failed ~where phase text
+              else None))
+
+and use file =
+  match if Sys.file_exists file then file else Load_path.find file with
+  | exception Not_found ->
+      let text = Printf.sprintf "Cannot find file %s." file in
+      print_endline text;
+      failed "runtime" text
+  | path -> (
+      match
+        let ic = open_in_bin path in
+        match
+          let b = Buffer.create 4096 in
+          let chunk = Bytes.create 4096 in
+          let rec all () =
+            match input ic chunk 0 4096 with
+            | 0 -> Buffer.contents b
+            | n ->
+                Buffer.add_subbytes b chunk 0 n;
+                all ()
+          in
+          all ()
+        with
+        | text ->
+            close_in_noerr ic;
+            text
+        | exception e ->
+            close_in_noerr ic;
+            raise e
+      with
+      | exception Sys_error text -> failed "typecheck" ("I/O error: " ^ text)
+      | text -> run_text ~name:path ~as_file:true ~note:false (blank_shebang text))
+
+(* The first line of a script is no OCaml; blanking it keeps the line numbers. *)
+and blank_shebang text =
+  if starts_with "#!" text then
+    match String.index_opt text '\n' with
+    | Some i -> String.make i ' ' ^ String.sub text i (String.length text - i)
+    | None -> ""
+  else text
+
+(* ---- operations ------------------------------------------------------------------------------------------ *)
+
+let failure_value = function
+  | None -> N
+  | Some f ->
+      D
+        [
+          ("phase", S f.phase);
+          ("loc", f.where);
+          ("message", S f.message);
+          ("related", L (List.map (fun s -> S s) f.related));
+          ("backtrace", S f.backtrace);
+          ("broke", I (if f.broke then 1 else 0));
+        ]
+
+let option_value f = function None -> N | Some v -> S (f v)
+
+let clip s = if String.length s > 33554432 then String.sub s 0 33554432 else s
+
+(* guarded runs code of the session: interrupts become exceptions inside it and are swallowed at its edge. *)
+let guarded f =
+  interrupted := false;
+  install_signals ();
+  let attempt () =
+    match
+      running := true;
+      f ()
+    with
+    | r ->
+        running := false;
+        r
+    | exception e ->
+        running := false;
+        Some (failure_of_exn e)
+  in
+  (* A second interrupt may arrive while the first is being turned into a failure. *)
+  match attempt () with
+  | r -> r
+  | exception e ->
+      running := false;
+      Some (failure_of_exn e)
+
+let evaluate request f =
+  last_value := None;
+  last_type := None;
+  phrases := [];
+  diagnostics := [];
+  (* Every warning but the first of a process is preceded by an empty line; each evaluation starts anew. *)
+  Location.reset ();
+  let failure = guarded f in
+  let value = ref N and ty = ref N in
+  let failure2 =
+    guarded (fun () ->
+        ty := option_value show_type !last_type;
+        value := option_value (fun v -> clip (show_value v)) !last_value;
+        None)
+  in
+  let failure = match failure with None -> failure2 | f -> f in
+  flush_output ();
+  last_value := None;
+  last_type := None;
+  raised := None;
+  seq := int_field request "seq";
+  D
+    [
+      ("op", S "eval");
+      ("seq", I !seq);
+      ("value", !value);
+      ("type", !ty);
+      ("error", failure_value failure);
+      ("diagnostics", L (List.rev !diagnostics));
+      ("phrases", L (List.rev !phrases));
+    ]
+
+let eval request =
+  let text = text_field request "source" in
+  let name = match text_field request "name" with "" -> "<eval>" | s -> s in
+  let as_file = int_field request "as_file" = 1 in
+  evaluate request (fun () ->
+      if as_file then run_text ~name ~as_file ~note:true (blank_shebang text)
+      else run_text ~name ~as_file ~note:true (text ^ "\n;;"))
+
+let load request =
+  let path = text_field request "path" in
+  evaluate request (fun () ->
+      let text = Printf.sprintf "#directory %S;;\n#load %S;;" (Filename.dirname path) path in
+      run_text ~name:"<load>" ~as_file:false ~note:false text)
+
+let preview env path (vd : Types.value_description) =
+  match vd.val_kind with
+  | Types.Val_prim _ -> N
+  | _ -> (
+      let depth = !Toploop.max_printer_depth and steps = !Toploop.max_printer_steps in
+      let restore () =
+        Toploop.max_printer_depth := depth;
+        Toploop.max_printer_steps := steps
+      in
+      Toploop.max_printer_depth := min depth 5;
+      Toploop.max_printer_steps := min steps 30;
+      match with_buffer (fun ppf -> Toploop.print_value env (Toploop.eval_value_path env path) ppf vd.val_type) with
+      | s ->
+          restore ();
+          S (if String.length s > 400 then String.sub s 0 400 else s)
+      | exception Sys.Break ->
+          restore ();
+          raise Sys.Break
+      | exception _ ->
+          restore ();
+          N)
+
+let binding ?(kind = "value") name env path (vd : Types.value_description) =
+  D
+    [
+      ("name", S name);
+      ("kind", S kind);
+      ("type", S (with_buffer (fun ppf -> Printtyp.type_scheme ppf vd.val_type)));
+      ("loc", location vd.val_loc);
+      ("preview", preview env path vd);
+    ]
+
+let env request =
+  let all = int_field request "all" = 1 in
+  let files = match field request "files" with L l -> List.map (function S s -> s | _ -> "") l | _ -> [] in
+  let filter = text_field request "filter" in
+  let env = !Toploop.toplevel_env in
+  let seen = Hashtbl.create 64 in
+  let found = ref [] in
+  let failure =
+    guarded (fun () ->
+        Env.fold_values
+          (fun name path vd () ->
+            if
+              (not (Hashtbl.mem seen name))
+              && (all || List.mem vd.Types.val_loc.Location.loc_start.Lexing.pos_fname files)
+              && (filter = "" || contains filter name)
+            then
+              match Shim.find_value (Longident.Lident name) env with
+              | current, vd when Path.same current path ->
+                  Hashtbl.replace seen name ();
+                  found := binding name env path vd :: !found
+              | _ -> ()
+              | exception Not_found -> ())
+          None env ();
+        None)
+  in
+  flush_output ();
+  D [ ("op", S "env"); ("bindings", L !found); ("error", failure_value failure) ]
+
+(* An identifier is parsed as an expression, so that M.x and ( + ) are found as they are written. *)
+let ident_of text =
+  let parse s =
+    match (Parse.expression (Lexing.from_string s)).Parsetree.pexp_desc with
+    | Parsetree.Pexp_ident { txt; _ } -> Some txt
+    | _ -> None
+    | exception _ -> None
+  in
+  match parse text with Some l -> Some l | None -> if text = "" then None else parse ("( " ^ text ^ " )")
+
+let shown name =
+  match teed (fun () -> quiet (Printf.sprintf "#show %s;;" name)) with
+  | Some _, _ -> N
+  | None, said ->
+      let text = String.trim said in
+      if text = "" || starts_with "Unknown" text then N
+      else
+        D
+          [
+            ("name", S name);
+            ("kind", S "item");
+            ("type", S (if String.length text > 8192 then String.sub text 0 8192 else text));
+            ("loc", N);
+            ("preview", N);
+          ]
+
+let is_item_name name =
+  name <> ""
+  && (not (starts_with "_" name))
+  && (let ok = ref true in
+      String.iter
+        (function 'a' .. 'z' | 'A' .. 'Z' | '0' .. '9' | '_' | '\'' | '.' -> () | _ -> ok := false)
+        name;
+      !ok)
+  && match name.[0] with 'a' .. 'z' | 'A' .. 'Z' -> true | _ -> false
+
+(* silenced points descriptor 1 elsewhere: looking something up prints nothing. *)
+let silenced f =
+  flush_output ();
+  let ppf = Format.std_formatter in
+  let old = Format.pp_get_formatter_out_functions ppf () in
+  Format.pp_set_formatter_out_functions ppf
+    { old with Format.out_string = (fun _ _ _ -> ()); out_newline = ignore; out_spaces = ignore; out_indent = ignore; out_flush = ignore };
+  match f () with
+  | r ->
+      Format.pp_set_formatter_out_functions ppf old;
+      r
+  | exception e ->
+      Format.pp_set_formatter_out_functions ppf old;
+      raise e
+
+let lookup request =
+  let name = text_field request "name" in
+  let found = ref N in
+  let failure =
+    guarded (fun () ->
+        let env = !Toploop.toplevel_env in
+        (match ident_of name with
+        | Some lid -> (
+            match Shim.find_value lid env with
+            | path, vd -> found := binding name env path vd
+            | exception (Sys.Break as e) -> raise e
+            | exception _ -> ())
+        | None -> ());
+        if !found = N && is_item_name name then found := silenced (fun () -> shown name);
+        None)
+  in
+  flush_output ();
+  D [ ("op", S "lookup"); ("binding", !found); ("error", failure_value failure) ]
+
+(* ---- the back-channel ------------------------------------------------------------------------------------- *)
+
+let back_id = ref 0
+
+let ask fields =
+  incr back_id;
+  let id = !back_id in
+  send (D (("op", S "back") :: ("id", I id) :: fields));
+  let rec answer () =
+    let r = receive () in
+    if text_field r "op" = "back" && int_field r "id" = id then r else answer ()
+  in
+  let r = answer () in
+  match field r "failure" with S text -> failwith text | _ -> r
+
+let set_back on =
+  if on then begin
+    (Topup_back.read :=
+       fun path -> Bytes.of_string (text_field (ask [ ("what", S "read"); ("path", S path) ]) "data"));
+    Topup_back.write :=
+      fun path data -> ignore (ask [ ("what", S "write"); ("path", S path); ("data", S (Bytes.to_string data)) ])
+  end
+  else begin
+    Topup_back.read := Topup_back.local_read;
+    Topup_back.write := Topup_back.local_write
+  end
+
+(* ---- the keeper -------------------------------------------------------------------------------------------- *)
+
+(* A keeper is a fork that holds the state as it was and waits. When the engine dies, the server wakes it with
+   one byte, and it goes on as the engine. It leads its own process group, so that killing the engine's spares it. *)
+
+let keeper = ref 0
+let stale = ref true
+let cost = ref 0.
+let fork_time = ref 0.0005
+let keepers_wanted = ref true
+
+let rec reap pid =
+  match Unix.waitpid [] pid with
+  | _ -> ()
+  | exception Unix.Unix_error (Unix.EINTR, _, _) -> reap pid
+  | exception _ -> ()
+
+let drop_keeper () =
+  if !keeper > 0 then begin
+    let pid = !keeper in
+    keeper := 0;
+    (try Unix.kill pid Sys.sigkill with _ -> ());
+    reap pid
+  end
+
+let rec wait_for_wakeup b =
+  match Unix.read wakeup b 0 1 with
+  | 1 -> ()
+  | _ -> die ()
+  | exception Unix.Unix_error (Unix.EINTR, _, _) -> wait_for_wakeup b
+  | exception _ -> die ()
+
+let fork_keeper () =
+  if !keepers_wanted then begin
+    drop_keeper ();
+    let t0 = Unix.gettimeofday () in
+    match Unix.fork () with
+    | exception _ -> keepers_wanted := false
+    | 0 ->
+        (try ignore (Unix.setsid ()) with _ -> ());
+        keeper := 0;
+        wait_for_wakeup (Bytes.create 1);
+        owner := Unix.getpid ();
+        stale := true;
+        cost := 0.;
+        send (D [ ("op", S "recovered"); ("pid", I !owner); ("seq", I !seq) ])
+    | pid ->
+        fork_time := Unix.gettimeofday () -. t0;
+        keeper := pid;
+        stale := false;
+        cost := 0.;
+        send (D [ ("op", S "keeper"); ("pid", I pid); ("seq", I !seq) ])
+  end
+  else stale := false
+
+(* idle waits for the next request; a keeper is forked once the session is quiet, or at once when replaying what
+   it lacks would take long. *)
+let ready t =
+  match Unix.select [ requests ] [] [] t with
+  | [], _, _ -> false
+  | _ -> true
+  | exception Unix.Unix_error (Unix.EINTR, _, _) -> false
+
+let idle () =
+  while !stale && (!cost > 0.02 || not (ready (min 0.05 (max 0.001 (4. *. !fork_time))))) do
+    fork_keeper ()
+  done
+
+(* ---- the loop ---------------------------------------------------------------------------------------------- *)
+
+let timed f =
+  let t0 = Unix.gettimeofday () in
+  let r = f () in
+  cost := !cost +. (Unix.gettimeofday () -. t0);
+  stale := true;
+  r
+
+let serve request =
+  match text_field request "op" with
+  | "eval" ->
+      set_back (int_field request "back" = 1);
+      timed (fun () -> eval request)
+  | "load" -> timed (fun () -> load request)
+  | "env" -> env request
+  | "lookup" -> lookup request
+  | "back" -> N
+  | op -> D [ ("op", S op); ("error", S "unknown operation") ]
+
+let rec loop () =
+  idle ();
+  let request = receive () in
+  let reply = serve request in
+  (* A process that the session's code forked ends here: it must never answer in its parent's place. *)
+  if Unix.getpid () <> !owner then die ();
+  if reply <> N then send reply;
+  loop ()
+
+let () =
+  List.iter (fun fd -> try Unix.set_close_on_exec fd with _ -> ()) [ requests; replies; wakeup ];
+  install_signals ();
+  (* The session does not see how it was started. *)
+  let lib = if Array.length Sys.argv > 1 then Sys.argv.(1) else "" in
+  Clflags.include_dirs := (match Sys.getenv_opt "OCAML_TOPLEVEL_PATH" with Some d -> [ d; lib ] | None -> [ lib ]);
+  Clflags.debug := true;
+  Printexc.record_backtrace true;
+  Toploop.set_paths ();
+  Shim.init_path ();
+  Toploop.initialize_toplevel_env ();
+  Sys.interactive := false;
+  Toploop.max_printer_depth := 10;
+  Toploop.max_printer_steps := 200;
+  Location.input_name := "<eval>";
+  keepers_wanted := not (Array.mem "-no-keeper" Sys.argv);
+  send (D [ ("op", S "ready"); ("pid", I (Unix.getpid ())); ("version", S Sys.ocaml_version) ]);
+  try loop () with
+  | End_of_file ->
+      drop_keeper ();
+      flush_output ();
+      die ()
+  | _ -> die ()

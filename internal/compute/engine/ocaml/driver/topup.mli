@@ -1,0 +1,4 @@
+(** Files of the side that asked for the evaluation. *)
+
+val read_back : string -> bytes
+val write_back : string -> bytes -> unit

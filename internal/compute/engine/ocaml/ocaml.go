@@ -1,0 +1,137 @@
+// Package ocaml is the engine of a real OCaml, 4.08 to 5.x.
+//
+// The driver (folder driver, OCaml source) is a toplevel that speaks the child protocol of package engine. It is
+// compiled once per compiler against the compiler's own libraries and kept in the user's cache. What differs
+// between compiler versions is a small module written for the version found, see shim.go.
+package ocaml
+
+import (
+	"context"
+	"os/exec"
+	"strings"
+	"sync"
+
+	"topside/internal/compute/engine"
+)
+
+// Language is OCaml with bytecode phrases, or with native ones. The zero value finds ocamlc on PATH.
+type Language struct {
+	// Compiler is the ocamlc to use; "" means the first on PATH.
+	Compiler string
+	// Cache is the folder of compiled drivers; "" means topside/ in the user's cache folder.
+	Cache string
+	// Native asks for native phrases (topup-opt).
+	Native bool
+
+	mu    sync.Mutex
+	built *engine.Command
+	found *compiler
+}
+
+// Name is "ocaml" or "ocaml-native".
+func (l *Language) Name() string {
+	if l.Native {
+		return "ocaml-native"
+	}
+	return "ocaml"
+}
+
+// Capabilities of OCaml sessions.
+func (l *Language) Capabilities() engine.Capabilities {
+	c := engine.Capabilities{Keeper: true, Promote: true, Extension: ".ml", Archives: []string{".cma", ".cmo"}, Terminator: ";;"}
+	if l.Native {
+		c.Archives = []string{".cmxs"}
+	}
+	return c
+}
+
+// Probe runs the compiler once and remembers what it said.
+func (l *Language) Probe(ctx context.Context) (engine.Info, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c, err := l.compiler(ctx)
+	if err != nil {
+		return engine.Info{}, err
+	}
+	return engine.Info{Version: c.version, Path: c.path}, nil
+}
+
+// Command compiles the driver unless the cache has it.
+func (l *Language) Command(ctx context.Context) (engine.Command, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.built != nil {
+		return *l.built, nil
+	}
+	c, err := l.compiler(ctx)
+	if err != nil {
+		return engine.Command{}, err
+	}
+	dir, err := c.driver(ctx, l.Cache)
+	if err != nil {
+		return engine.Command{}, err
+	}
+	l.built = c.command(dir)
+	return *l.built, nil
+}
+
+// Rebuild drops the compiled driver and what is known of the compiler.
+func (l *Language) Rebuild(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.built = nil
+	c, err := l.compiler(ctx)
+	if err != nil {
+		return err
+	}
+	l.found = nil
+	return c.discard(l.Cache)
+}
+
+func (l *Language) compiler(ctx context.Context) (*compiler, error) {
+	if l.found != nil {
+		return l.found, nil
+	}
+	path := l.Compiler
+	if path == "" {
+		var err error
+		if path, err = exec.LookPath("ocamlc"); err != nil {
+			return nil, &engine.Unavailable{Language: "OCaml", Reason: "there is no ocamlc on PATH", Install: installHint}
+		}
+	}
+	c, err := inspect(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	l.found = c
+	return c, nil
+}
+
+const installHint = "install it with `apt-get install ocaml-nox ocaml-findlib` (Debian, Ubuntu), `brew install ocaml` or `opam switch create 5.3.0`"
+
+// queries are directives that only print: replaying them brings nothing back.
+var queries = map[string]bool{
+	"#show": true, "#show_val": true, "#show_type": true, "#show_module": true, "#show_module_type": true,
+	"#show_exception": true, "#show_class": true, "#show_class_type": true, "#show_constructor": true,
+	"#list": true, "#help": true, "#quit": true, "#exit": true, "#trace": true, "#untrace": true, "#untrace_all": true,
+	"#show_dirs": true,
+}
+
+// Entry is the phrase with its terminator. Queries and comments have no effect to replay.
+func (l *Language) Entry(text, kind, arg string) string {
+	text = strings.TrimSpace(text)
+	if text == "" || kind == "empty" || queries[kind] {
+		return ""
+	}
+	if !strings.HasSuffix(text, ";;") {
+		if strings.HasPrefix(kind, "#") || !endsInComment(text) {
+			return text + ";;\n"
+		}
+		return text + "\n;;\n"
+	}
+	return text + "\n"
+}
+
+func endsInComment(text string) bool { return strings.HasSuffix(text, "*)") }
+
+var _ engine.Language = (*Language)(nil)
