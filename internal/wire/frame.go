@@ -54,7 +54,7 @@ func (f *frameReader) line() ([]byte, error) {
 			}
 			line := f.take(at)
 			f.start, f.seen = at+1, at+1
-			if cap(f.buf) > startBuffer && len(line) > startBuffer/2 {
+			if len(line) > startBuffer/2 {
 				f.handOver()
 			}
 			return line, nil
