@@ -127,9 +127,7 @@ func parseStatFields(b []byte, s *Stat) bool {
 		s.ArgStart = r.uint64()
 	}
 	r.resume()
-	for r.at < len(b) {
-		r.skip(1)
-	}
+	r.skip(len(b))
 	s.Fields = r.field
 	return true
 }
@@ -201,6 +199,12 @@ func (r *fieldReader) number() (v uint64, negative bool) {
 		return 0, false
 	}
 	b, i := r.b, skipBlanks(r.b, r.at)
+	if i+1 < len(b) && b[i+1] <= ' ' && isDigit(b[i]) {
+		// Half of the fields are a lone digit, mostly 0.
+		r.at = i + 1
+		r.field++
+		return uint64(b[i] - '0'), false
+	}
 	if i < len(b) && b[i] == '-' {
 		negative = true
 		i++

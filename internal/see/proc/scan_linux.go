@@ -235,7 +235,7 @@ func (sc *Scanner) openStat(pid int32) (int, unix.Errno) {
 		sc.path[at] = byte('0' + v%10)
 	}
 	for {
-		fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(sc.dir), uintptr(unsafe.Pointer(&sc.path[at])),
+		fd, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(sc.dir), uintptr(unsafe.Pointer(&sc.path[at])),
 			unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
 		if errno != unix.EINTR {
 			return int(fd), errno
@@ -243,9 +243,12 @@ func (sc *Scanner) openStat(pid int32) (int, unix.Errno) {
 	}
 }
 
+// The calls below are raw: none of them waits for anything but the processor,
+// so that the scheduler need not hear of them.
+
 func getdents(fd int, into []byte) (int, unix.Errno) {
 	for {
-		n, _, errno := unix.Syscall(unix.SYS_GETDENTS64, uintptr(fd), uintptr(unsafe.Pointer(&into[0])), uintptr(len(into)))
+		n, _, errno := unix.RawSyscall(unix.SYS_GETDENTS64, uintptr(fd), uintptr(unsafe.Pointer(&into[0])), uintptr(len(into)))
 		if errno != unix.EINTR {
 			return int(n), errno
 		}
@@ -254,7 +257,7 @@ func getdents(fd int, into []byte) (int, unix.Errno) {
 
 func readRaw(fd int, into []byte) (int, unix.Errno) {
 	for {
-		n, _, errno := unix.Syscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&into[0])), uintptr(len(into)))
+		n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&into[0])), uintptr(len(into)))
 		if errno != unix.EINTR {
 			return int(n), errno
 		}
@@ -265,11 +268,11 @@ func readRaw(fd int, into []byte) (int, unix.Errno) {
 // so that the call is right on 32-bit machines too.
 func preadRaw(fd int, into []byte) (int, unix.Errno) {
 	for {
-		n, _, errno := unix.Syscall6(unix.SYS_PREAD64, uintptr(fd), uintptr(unsafe.Pointer(&into[0])), uintptr(len(into)), 0, 0, 0)
+		n, _, errno := unix.RawSyscall6(unix.SYS_PREAD64, uintptr(fd), uintptr(unsafe.Pointer(&into[0])), uintptr(len(into)), 0, 0, 0)
 		if errno != unix.EINTR {
 			return int(n), errno
 		}
 	}
 }
 
-func closeRaw(fd int) { unix.Syscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
+func closeRaw(fd int) { unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }

@@ -49,10 +49,29 @@ func (c *Catalogue) Query(q Query) (rows []*Resource, matched int) {
 			rows = append(rows, r)
 		}
 	}
-	matched = len(rows)
-	compare := comparator(q.SortBy, q.Ascending)
-	slices.SortFunc(rows, compare)
-	return rows[:min(matched, max(q.Limit, 0))], matched
+	return first(rows, max(q.Limit, 0), comparator(q.SortBy, q.Ascending)), len(rows)
+}
+
+// first returns the first limit rows in order. A listing shows few of many, so
+// it keeps the best seen so far instead of sorting them all.
+func first(rows []*Resource, limit int, compare func(a, b *Resource) int) []*Resource {
+	if limit == 0 {
+		return nil
+	}
+	if limit >= len(rows) {
+		slices.SortFunc(rows, compare)
+		return rows
+	}
+	best := make([]*Resource, 0, limit+1)
+	for _, r := range rows {
+		if len(best) == limit && compare(r, best[limit-1]) >= 0 {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(best, r, compare)
+		best = slices.Insert(best, at, r)
+		best = best[:min(len(best), limit)]
+	}
+	return best
 }
 
 func (c *Catalogue) candidates(q Query) []*Resource {

@@ -271,20 +271,22 @@ func processName(p *model.Process) string {
 // link fills in parents and children: a process is below the innermost group
 // that is shown, a group below the next shown one around it.
 func (c *Catalogue) link(o *model.Observation, rows []int) error {
-	shownAround := func(g int) (int, error) {
-		for hops := 0; g >= 0; hops++ {
-			if hops > len(o.Groups) {
-				return -1, fmt.Errorf("%w: the groups around %s form a cycle", ErrHierarchy, o.Groups[g].Key)
-			}
-			if rows[g] >= 0 {
-				return rows[g], nil
-			}
+	shownAround := func(g int) int {
+		for g >= 0 && rows[g] < 0 {
 			g = o.Groups[g].Parent
 		}
-		return -1, nil
+		if g < 0 {
+			return -1
+		}
+		return rows[g]
 	}
 	if err := checkIdentities(o); err != nil {
 		return err
+	}
+	for i := range o.Groups {
+		if err := checkAround(o, i); err != nil {
+			return err
+		}
 	}
 	for i := range c.resources {
 		r := &c.resources[i]
@@ -295,16 +297,19 @@ func (c *Catalogue) link(o *model.Observation, rows []int) error {
 		case r.Group != nil:
 			from = r.Group.Parent
 		}
-		parent, err := shownAround(from)
-		if err != nil {
-			return err
-		}
-		if parent == i {
-			return fmt.Errorf("%w: %s is its own parent", ErrHierarchy, r.NativeID)
-		}
-		if parent >= 0 {
+		if parent := shownAround(from); parent >= 0 {
 			r.parents = []int{parent}
 			c.resources[parent].children = append(c.resources[parent].children, i)
+		}
+	}
+	return nil
+}
+
+// checkAround refuses a group that is inside itself.
+func checkAround(o *model.Observation, g int) error {
+	for hops, around := 0, o.Groups[g].Parent; around >= 0; hops, around = hops+1, o.Groups[around].Parent {
+		if around == g || hops > len(o.Groups) {
+			return fmt.Errorf("%w: the groups around %s form a cycle", ErrHierarchy, o.Groups[g].Key)
 		}
 	}
 	return nil
