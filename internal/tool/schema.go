@@ -146,11 +146,9 @@ func (o *object) bytes() json.RawMessage {
 
 // encode is for what cannot fail to encode: strings, numbers, lists of them.
 func encode(v any) json.RawMessage {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	encoded, err := marshal(v)
+	if err != nil {
 		return json.RawMessage("null")
 	}
-	return bytes.TrimSpace(b.Bytes())
+	return encoded
 }

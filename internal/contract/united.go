@@ -1,0 +1,47 @@
+package contract
+
+// This file is the united surface: every tool of topside in one server.
+
+import (
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"topside/internal/tool"
+)
+
+const unitedInstructions = `Read-only view of this machine: its CPU, memory, pressure, disks and network, and every process, systemd unit and container.
+Start with get_system_summary (max_age_ms 0 for a fresh one), keep its snapshot_id, and pass it to every later call: all answers then speak of the same moment.
+A resource_id is opaque and belongs to the snapshot that returned it; a PID or a name is no resource_id. Snapshots live for 60 seconds, four at a time; after snapshot_unavailable start again.
+cpu_percent is on the whole-machine scale (100 = all CPUs busy); cores_used is the same in CPUs. Environments, units, containers and their children overlap: never add them up.
+A figure that is missing was not observed, with the reason in "absent" or "not_measured"; it is not zero. Container and unit membership follow from parent_ids only, never from a name.`
+
+// United makes the server of the united surface. It fails when the choice of
+// tools names one that does not exist.
+func United(c Config) (*mcp.Server, error) {
+	tools, err := tool.Choose(Inventory(c), tool.Choice{Toolsets: c.Toolsets, Exclude: c.Exclude, ReadOnly: c.ReadOnly})
+	if err != nil {
+		return nil, err
+	}
+	s := &surface{
+		name:         "topside",
+		title:        "topside",
+		instructions: unitedInstructions,
+		tools:        tools,
+		check:        tool.CheckLenient,
+		failure:      unitedFailure,
+	}
+	return s.serve(c.Version), nil
+}
+
+// Inventory is every tool of the united surface.
+func Inventory(c Config) []*tool.Tool {
+	return tool.SeeTools(c.Observer, c.ShowSecrets)
+}
+
+func unitedFailure(err error) (structured any, text string) {
+	detail := describe(err, "internal")
+	text = detail.Code + ": " + detail.Message
+	if detail.Hint != "" {
+		text += "\nnext: " + detail.Hint
+	}
+	return failureBody{detail}, text
+}

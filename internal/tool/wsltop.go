@@ -1,0 +1,449 @@
+package tool
+
+// This file declares the four tools of the wsltop contract and writes its rows
+// and its summary (contract wsltop, sections 1 and 4). Absence has three
+// styles there, which clients know: a null, a key that is left out, and a null
+// in place of a whole object.
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"topside/internal/see"
+	"topside/internal/see/model"
+	"topside/internal/see/plaintext"
+	"topside/internal/see/proc"
+	"topside/internal/see/resource"
+	"topside/internal/see/secret"
+)
+
+// idLength is the greatest length of an id in both surfaces.
+const idLength = 16384
+
+// nameLength is the greatest length of name_contains in both surfaces.
+const nameLength = 1024
+
+// WsltopTools declares the tools of the wsltop contract. The observer has the
+// wsltop flavour of resource names; secrets in args are shown on request only.
+func WsltopTools(observer *see.Observer, showSecrets bool) []*Tool {
+	w := &wsltop{observer: observer, showSecrets: showSecrets}
+	snapshot := Property{Name: "snapshot_id", Type: String, MinLength: 1, MaxLength: idLength,
+		Description: "Opaque id of a kept snapshot, as a result returned it; not to be parsed."}
+	age := Property{Name: "max_age_ms", Type: Integer, Minimum: Bound(0),
+		Description: "How old the latest snapshot may be, in milliseconds; default 3000, 0 forces a new collection. Not together with snapshot_id."}
+	parent := Property{Name: "parent", Type: String, MinLength: 1, MaxLength: idLength,
+		Description: "Only the direct children of this resource id; needs snapshot_id."}
+	subject := Property{Name: "resource_id", Type: String, MinLength: 1, MaxLength: idLength, Required: true}
+	filters := []Property{
+		{Name: "sort_by", Type: String, Enum: []string{"cpu", "memory", "name"}},
+		{Name: "sort_order", Type: String, Enum: []string{"asc", "desc"}},
+		{Name: "limit", Type: Integer, Minimum: Bound(0), Maximum: Bound(1000), Default: 30},
+		{Name: "environment", Type: String, Enum: []string{"windows", "wsl", "wslc", "docker"}},
+		{Name: "resource_kind", Type: String, Enum: []string{"process", "application", "container", "infra", "host"}},
+		{Name: "name_contains", Type: String, MaxLength: nameLength, Description: "Case-sensitive part of the name."},
+	}
+	pinned := snapshot
+	pinned.Required = true
+	tools := []*Tool{
+		{
+			Name:        "get_system_summary",
+			Description: "Start here to diagnose CPU or memory: host and per-environment CPU and memory, and the snapshot to keep. The values overlap, so do not add them. null is not zero. Memory use alone says nothing about paging, disk I/O or memory pressure as a cause.",
+			Input:       []Property{snapshot, age},
+			Exclusive:   [][2]string{{"snapshot_id", "max_age_ms"}},
+			Handler:     w.summary,
+		},
+		{
+			Name:        "list_resources",
+			Description: "Find processes, applications, containers and infrastructure by CPU or memory, with filters and a limit. Reuse the returned snapshot_id in the calls that follow: resource ids belong to that observation. Take what belongs to what from the returned hierarchy, never from a process name or a source label.",
+			Input:       append([]Property{snapshot, age, parent}, filters...),
+			Exclusive:   [][2]string{{"snapshot_id", "max_age_ms"}},
+			Needs:       [][2]string{{"parent", "snapshot_id"}},
+			Handler:     func(ctx context.Context, c Call) (Result, error) { return w.list(ctx, c, c.Text("parent")) },
+		},
+		{
+			Name:        "inspect_resource",
+			Description: "Details of one resource that a listing returned: pass its resource_id with the same snapshot_id.",
+			Input:       []Property{pinned, subject},
+			Handler:     w.inspect,
+		},
+		{
+			Name:        "list_children",
+			Description: "Drill into the direct children of a container, an application or an attribution group, with the same snapshot_id. What children use is already inside what their parent uses.",
+			Input:       append([]Property{pinned, subject}, filters...),
+			Handler:     func(ctx context.Context, c Call) (Result, error) { return w.list(ctx, c, c.Text("resource_id")) },
+		},
+	}
+	for _, t := range tools {
+		t.Toolset = "wsltop"
+		t.Annotations = Annotations{ReadOnly: true}
+	}
+	return tools
+}
+
+// wsltop handles the calls of the contract.
+type wsltop struct {
+	observer    *see.Observer
+	showSecrets bool
+	digests     memo[wsltopDigest]
+}
+
+// A wsltopDigest is what is the same for all calls of a snapshot.
+type wsltopDigest struct {
+	meta    snapshotMeta
+	summary json.RawMessage // the whole envelope
+}
+
+// digest makes the summary and the metadata; a warning of the summary's is in
+// the metadata of every tool, so that it is the same for all of them.
+func digest(s *see.Snapshot) (wsltopDigest, error) {
+	meta := describeSnapshot(s, wslVisible)
+	data, warning := wsltopSummaryOf(s.Observation(), s.Catalogue())
+	if warning != "" {
+		meta.Warnings = append(meta.Warnings, warning)
+	}
+	encoded, err := marshal(envelope{meta, data})
+	return wsltopDigest{meta, encoded}, err
+}
+
+// envelope is what every tool that sees returns.
+type envelope struct {
+	Snapshot snapshotMeta `json:"snapshot"`
+	Data     any          `json:"data"`
+}
+
+// snapshotMeta is the same for all answers from one snapshot.
+type snapshotMeta struct {
+	ID         string   `json:"snapshot_id"`
+	CapturedAt *int64   `json:"captured_at_unix_ms"` // null before 1970
+	Window     int64    `json:"sample_window_ms"`
+	Warnings   []string `json:"warnings"`
+	Scope      string   `json:"resource_id_scope"`
+	CPUScope   string   `json:"cpu_scope"`
+}
+
+// describeSnapshot makes the metadata of a snapshot.
+func describeSnapshot(s *see.Snapshot, cpuScope string) snapshotMeta {
+	o := s.Observation()
+	meta := snapshotMeta{ID: s.ID(), Window: o.Window.Milliseconds(), Warnings: make([]string, len(o.Warnings)), Scope: "observation", CPUScope: cpuScope}
+	if ms := o.CapturedAt.UnixMilli(); ms >= 0 {
+		meta.CapturedAt = &ms
+	}
+	for i, warning := range o.Warnings {
+		meta.Warnings[i] = plaintext.Line(warning)
+	}
+	return meta
+}
+
+// selector is the snapshot that a call asks for.
+func selector(c Call) see.Selector {
+	s := see.Selector{SnapshotID: c.Text("snapshot_id")}
+	if age, ok := c.Integer("max_age_ms"); ok {
+		d := time.Duration(math.MaxInt64)
+		if age.Magnitude < uint64(d/time.Millisecond) {
+			d = time.Duration(age.Magnitude) * time.Millisecond
+		}
+		s.MaxAge = &d
+	}
+	return s
+}
+
+// selected is the snapshot of a call.
+func selected(ctx context.Context, observer *see.Observer, c Call) (*see.Snapshot, error) {
+	if observer == nil {
+		return nil, &see.Error{Code: see.CollectionFailed, Message: "topside cannot observe this platform yet", Hint: "run topside doctor"}
+	}
+	return observer.Select(ctx, selector(c))
+}
+
+// order fills in how a listing is sorted and limited.
+func order(c Call, q *resource.Query) {
+	q.Environment = resource.Environment(c.Text("environment"))
+	q.Kind = resource.Kind(c.Text("resource_kind"))
+	q.NameContains = c.Text("name_contains")
+	q.SortBy = resource.SortKey(c.Text("sort_by"))
+	q.Ascending = c.Text("sort_order") == "asc"
+	limit, _ := c.Integer("limit")
+	q.Limit = int(limit.Int())
+}
+
+const wslVisible = "wsl_visible"
+
+func (w *wsltop) summary(ctx context.Context, c Call) (Result, error) {
+	_, d, err := w.selected(ctx, c)
+	return Result{Structured: d.summary}, err
+}
+
+func (w *wsltop) selected(ctx context.Context, c Call) (*see.Snapshot, wsltopDigest, error) {
+	s, err := selected(ctx, w.observer, c)
+	if err != nil {
+		return nil, wsltopDigest{}, err
+	}
+	d, err := w.digests.of(s, digest)
+	return s, d, err
+}
+
+func (w *wsltop) list(ctx context.Context, c Call, parent string) (Result, error) {
+	s, d, err := w.selected(ctx, c)
+	if err != nil {
+		return Result{}, err
+	}
+	var q resource.Query
+	order(c, &q)
+	if parent != "" {
+		if q.Parent, err = s.Resource(parent); err != nil {
+			return Result{}, err
+		}
+	}
+	found, _ := s.Catalogue().Query(q)
+	rows := make([]wsltopRow, len(found))
+	for i, r := range found {
+		rows[i] = w.row(s, r)
+	}
+	return Result{Structured: envelope{d.meta, rows}}, nil
+}
+
+func (w *wsltop) inspect(ctx context.Context, c Call) (Result, error) {
+	s, d, err := w.selected(ctx, c)
+	if err != nil {
+		return Result{}, err
+	}
+	r, err := s.Resource(c.Text("resource_id"))
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{Structured: envelope{d.meta, w.row(s, r)}}, nil
+}
+
+// A wsltopRow is a resource as the contract shows it.
+type wsltopRow struct {
+	ID        string      `json:"resource_id"`
+	ParentIDs []string    `json:"parent_ids"`
+	CoresUsed *float64    `json:"cores_used"`
+	Usage     wsltopUsage `json:"usage"`
+}
+
+type wsltopUsage struct {
+	Environment    resource.Environment `json:"environment"`
+	Source         string               `json:"source,omitempty"`
+	Kind           resource.Kind        `json:"kind"`
+	ID             string               `json:"id"`
+	PID            *int32               `json:"pid"`
+	PPID           *int32               `json:"ppid,omitempty"`
+	Name           string               `json:"name"`
+	Args           string               `json:"args,omitempty"`
+	CPUPercent     *float64             `json:"cpu_percent"`
+	CPUTimeSeconds *float64             `json:"cpu_time_seconds,omitempty"`
+	MemoryBytes    uint64               `json:"memory_bytes"`
+}
+
+func (w *wsltop) row(s *see.Snapshot, r *resource.Resource) wsltopRow {
+	row := wsltopRow{
+		ID:        s.Catalogue().ID(r),
+		ParentIDs: s.Catalogue().ParentIDs(r),
+		CoresUsed: cores(r.CPU, s.Observation().CPUs),
+		Usage: wsltopUsage{
+			Environment:    r.Environment,
+			Source:         r.Source,
+			Kind:           r.Kind,
+			ID:             plaintext.Line(r.NativeID),
+			Name:           plaintext.Line(r.Name),
+			Args:           commandLine(r, w.showSecrets, longestArgs),
+			CPUPercent:     figure(r.CPU, 4),
+			CPUTimeSeconds: figure(r.CPUSeconds, 2),
+			MemoryBytes:    wholeBytes(r),
+		},
+	}
+	if r.Proc != nil {
+		row.Usage.PID = &r.Proc.PID
+		row.Usage.PPID = &r.Proc.PPID
+	}
+	return row
+}
+
+// wholeBytes is the memory of a row. The contract has no absence here: where a
+// group's cgroup does not tell, its processes' sum stands.
+func wholeBytes(r *resource.Resource) uint64 {
+	if r.Memory.Known && r.Memory.Value >= 0 {
+		return uint64(r.Memory.Value)
+	}
+	if r.Group != nil {
+		return r.Group.RSS
+	}
+	return 0
+}
+
+// longestArgs bounds a whole command line, in characters.
+const longestArgs = 4096
+
+// commandLine is the command line of a process, safe to show; "" when it has
+// none or it is unknown.
+func commandLine(r *resource.Resource, showSecrets bool, limit int) string {
+	line := r.Args
+	if line == "" {
+		return ""
+	}
+	if !showSecrets && r.Proc != nil {
+		line = secret.CommandLine(r.Proc.Facts.Args)
+	}
+	line, _ = plaintext.Bounded(line, limit)
+	return line
+}
+
+// cores is a share of the machine in CPUs; nil when unknown.
+func cores(percent model.Figure, cpus int) *float64 {
+	if cpus <= 0 || !percent.Known || percent.Value < 0 {
+		return nil
+	}
+	return figure(model.Known(percent.Value*float64(cpus)/100), 4)
+}
+
+// figure rounds a figure to that many decimals; nil when unknown or not finite.
+func figure(f model.Figure, decimals int) *float64 {
+	if !f.Known || math.IsNaN(f.Value) || math.IsInf(f.Value, 0) {
+		return nil
+	}
+	v := round(f.Value, decimals)
+	return &v
+}
+
+func round(v float64, decimals int) float64 {
+	scale := math.Pow10(decimals)
+	return math.Round(v*scale) / scale
+}
+
+// A wsltopSummary is the contract's summary. The host's figures are those of
+// the one kernel that is observed; Windows is never observed from here.
+type wsltopSummary struct {
+	CPUs         int                `json:"host_logical_cpu_count"`
+	CPUPercent   *float64           `json:"host_cpu_percent"`
+	Breakdown    *struct{}          `json:"cpu_breakdown"` // always null
+	Unresolved   bool               `json:"cpu_overlap_unresolved"`
+	Memory       *memoryTotals      `json:"host_memory"`
+	Environments wsltopEnvironments `json:"environments"`
+}
+
+type memoryTotals struct {
+	Total     uint64  `json:"total_bytes"`
+	Available uint64  `json:"available_bytes"`
+	Used      *uint64 `json:"used_bytes"` // null when total is 0 or less than available
+}
+
+// wsltopEnvironments has a null for what is not observed, or not there.
+type wsltopEnvironments struct {
+	Windows *wsltopTotals `json:"windows"`
+	WSL     *wsltopTotals `json:"wsl"`
+	WSLC    *wsltopTotals `json:"wslc"`
+	Docker  *wsltopTotals `json:"docker"`
+}
+
+type wsltopTotals struct {
+	CPUPercent  *float64 `json:"cpu_percent"`
+	MemoryBytes *uint64  `json:"memory_bytes"`
+}
+
+// wsltopSummaryOf sums an observation up. A warning that is not empty says why
+// the CPU of wsl still includes that of docker.
+func wsltopSummaryOf(o *model.Observation, c *resource.Catalogue) (summary wsltopSummary, warning string) {
+	sums := sumUp(c)
+	wsl, docker := sums[resource.WSL], sums[resource.Docker]
+	summary = wsltopSummary{
+		CPUs:       o.CPUs,
+		CPUPercent: figure(o.System.Busy, 4),
+		Memory:     totals(o.System.Memory),
+	}
+	own := o.System.Busy
+	if docker.containers > 0 {
+		summary.Environments.Docker = &wsltopTotals{figure(docker.cpu, 4), &docker.memory}
+		switch {
+		case !own.Known:
+		case !docker.cpu.Known:
+			summary.Unresolved = true
+			warning = "WSL CPU overlap is unresolved: the CPU of a container is unknown; inclusive values are shown"
+		case docker.cpu.Value > own.Value:
+			summary.Unresolved = true
+			warning = fmt.Sprintf("WSL CPU overlap is unresolved: containers used %.2f %% and the kernel as a whole %.2f %%; inclusive values are shown", docker.cpu.Value, own.Value)
+		default:
+			own.Value -= docker.cpu.Value
+		}
+	}
+	summary.Environments.WSL = &wsltopTotals{figure(own, 4), &wsl.processMemory}
+	return summary, warning
+}
+
+// totals is the machine's memory; nil when it was not observed.
+func totals(m *proc.Memory) *memoryTotals {
+	if m == nil || m.Total == nil || m.Available == nil {
+		return nil
+	}
+	t := &memoryTotals{Total: *m.Total, Available: *m.Available}
+	if t.Total > 0 && t.Available <= t.Total {
+		used := t.Total - t.Available
+		t.Used = &used
+	}
+	return t
+}
+
+// A sum is what the resources of one environment use together.
+type sum struct {
+	containers    int
+	processes     int
+	cpu           model.Figure // of the outermost containers; unknown if one of theirs is
+	memory        uint64       // of the outermost containers
+	processMemory uint64       // RSS of processes
+}
+
+// sumUp sums each environment. A container inside another of the same
+// environment is part of it already.
+func sumUp(c *resource.Catalogue) map[resource.Environment]sum {
+	sums := map[resource.Environment]sum{}
+	all := c.All()
+	for i := range all {
+		r := &all[i]
+		s := sums[r.Environment]
+		switch {
+		case r.Kind == resource.Process:
+			s.processes++
+			s.processMemory += wholeBytes(r)
+		case r.Kind == resource.Container:
+			if s.containers == 0 {
+				s.cpu.Known = true
+			}
+			s.containers++
+			if !nested(c, r) {
+				s.cpu.Known = s.cpu.Known && r.CPU.Known
+				s.cpu.Value += r.CPU.Or(0)
+				s.memory += wholeBytes(r)
+			}
+		}
+		sums[r.Environment] = s
+	}
+	return sums
+}
+
+func nested(c *resource.Catalogue, r *resource.Resource) bool {
+	for hops := 0; hops < 16; hops++ {
+		parents := c.Parents(r)
+		if len(parents) == 0 {
+			return false
+		}
+		if r = parents[0]; r.Kind == resource.Container {
+			return true
+		}
+	}
+	return false
+}
+
+// marshal encodes without the escapes for HTML.
+func marshal(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
