@@ -29,10 +29,10 @@ const (
 	// maxBatch bounds the members of one batch.
 	maxBatch = 1024
 
-	// busyWait is how long the reader waits for a free place before it starts to
-	// refuse calls. It waits once per congestion, so that cancellations behind the
-	// refused calls are still read soon.
-	busyWait = 100 * time.Millisecond
+	// busyWait is how long the reader waits for a free place, while no call
+	// finishes, before it refuses calls. It then refuses at once until one does, so
+	// that cancellations behind the refused calls are still read soon.
+	busyWait = 250 * time.Millisecond
 
 	// barrierEvery is the number of notifications passed on before the reader
 	// waits until the SDK has handled them: its queue has no bound.
@@ -71,7 +71,6 @@ type peer struct {
 
 	current   *session // the latest session; owned by the reader
 	forwarded int      // notifications passed on since the last barrier; owned by the reader
-	congested bool     // the reader has waited once for a place; owned by the reader
 	sessionWG sync.WaitGroup
 
 	mu       sync.Mutex
@@ -81,6 +80,7 @@ type peer struct {
 	bytes    int           // their parameters
 	holding  int           // of these, the ones that hold back the end of the stream
 	room     chan struct{} // closed by the next call that finishes; nil if nobody waits
+	stalled  bool          // the reader has waited in vain, and no call has finished since
 	idle     chan struct{} // closed when nothing holds back the end; nil before the end
 	queue    [][]byte      // faults to be written
 	queued   int           // their bytes
@@ -266,11 +266,15 @@ func (p *peer) open(o origin) (*session, error) {
 	}
 	p.sessionWG.Go(func() {
 		_ = ss.Wait()
-		// The SDK may end a session of itself (a failed keep-alive).
 		p.mu.Lock()
 		delete(p.sessions, s.epoch)
+		retired := s.retired
 		p.mu.Unlock()
 		s.end()
+		if !retired && !p.ended() {
+			// The SDK has given the client up (a failed keep-alive).
+			p.fail(io.ErrClosedPipe)
+		}
 	})
 	old := p.current
 	p.current = s
@@ -289,14 +293,9 @@ func (p *peer) open(o origin) (*session, error) {
 // waitForRoom reports whether one more call with size bytes may be served.
 func (p *peer) waitForRoom(size int) bool {
 	p.mu.Lock()
-	if p.hasRoom(size) {
-		p.congested = false
-		p.mu.Unlock()
-		return true
-	}
-	if p.congested {
-		p.mu.Unlock()
-		return false
+	if p.hasRoom(size) || p.stalled {
+		defer p.mu.Unlock()
+		return p.hasRoom(size)
 	}
 	deadline := time.NewTimer(busyWait)
 	defer deadline.Stop()
@@ -309,8 +308,10 @@ func (p *peer) waitForRoom(size int) bool {
 		case <-p.done:
 			return false
 		case <-deadline.C:
-			p.congested = true
-			return false
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.stalled = true
+			return p.hasRoom(size)
 		}
 		p.mu.Lock()
 		if p.hasRoom(size) {
@@ -352,6 +353,7 @@ func (p *peer) finish(s *session, c *call) {
 	p.bytes -= c.size
 	s.unwritten--
 	p.release(c)
+	p.stalled = false
 	if p.room != nil {
 		close(p.room)
 		p.room = nil
@@ -399,6 +401,9 @@ func (p *peer) notify(m message) {
 			s.deliver(&jsonrpc.Request{Method: m.method, Params: m.params})
 		}
 	case notifyProgress, notifyRoots:
+		if s.stuck && !s.passedBarrier() {
+			return
+		}
 		s.deliver(&jsonrpc.Request{Method: m.method, Params: m.params})
 		if p.forwarded++; p.forwarded%barrierEvery == 0 {
 			s.waitForBarrier()

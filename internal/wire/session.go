@@ -43,6 +43,7 @@ type session struct {
 	done        chan struct{}
 	doneOnce    sync.Once
 	barrier     chan struct{}
+	stuck       bool // the last barrier was not answered in time; owned by the reader
 
 	// Guarded by peer.mu.
 	calls     map[jsonrpc.ID]*call
@@ -92,7 +93,9 @@ func (s *session) deliver(m jsonrpc.Message) {
 }
 
 // waitForBarrier returns when the SDK has handled the notifications so far: it
-// handles them in order, and a ping behind them.
+// handles them in order, and a ping behind them. One that takes too long, because
+// a handler or the client's end of the stream is blocked, leaves s stuck; further
+// notifications are then dropped until it is passed.
 func (s *session) waitForBarrier() {
 	select {
 	case <-s.barrier:
@@ -110,7 +113,17 @@ func (s *session) waitForBarrier() {
 	case <-s.done:
 	case <-s.peer.done:
 	case <-t.C:
+		s.stuck = true
 	}
+}
+
+func (s *session) passedBarrier() bool {
+	select {
+	case <-s.barrier:
+		s.stuck = false
+	default:
+	}
+	return !s.stuck
 }
 
 // Write implements [mcp.Connection].

@@ -130,6 +130,10 @@ func TestSocketStale(t *testing.T) {
 	}
 	l.SetUnlinkOnClose(false)
 	_ = l.Close()
+	// So would a server killed while it started leave its lock.
+	if err := os.WriteFile(path+".lock", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	s, err := ListenSocket(path)
 	if err != nil {
 		t.Fatalf("a stale socket is not replaced: %v", err)

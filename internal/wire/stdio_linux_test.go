@@ -90,7 +90,7 @@ type process struct {
 func spawn(t *testing.T, role string, in, out *os.File, ourIn io.WriteCloser, ourOut io.ReadCloser, extra ...*os.File) *process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), roleVariable+"="+role)
+	cmd.Env = append(os.Environ(), roleVariable+"="+role, "GORACE=atexit_sleep_ms=0") // no pause at the exit of a race binary
 	cmd.Stdin, cmd.Stdout, cmd.ExtraFiles = in, out, extra
 	stderr := new(strings.Builder)
 	cmd.Stderr = stderr
@@ -193,8 +193,8 @@ func TestStdio(t *testing.T) {
 				p.send(toolCall("2", "stubborn", "{}"), ping7)
 				p.want(`"id":7`)
 				end(p)
-				err, took := p.end()
-				if err != nil || took > 1500*time.Millisecond {
+				took, err := p.end()
+				if err != nil || took > time.Second+slack {
 					t.Errorf("ended after %v with %v; stderr: %s", took, err, p.stderr)
 				}
 				if rest := p.rest(); len(rest) > 0 {
@@ -226,7 +226,7 @@ func TestStdioUnread(t *testing.T) {
 		p.send(toolCall(fmt.Sprint(i), "echo", `{"a":"`+strings.Repeat("z", 500)+`"}`))
 	}
 	_ = p.in.Close()
-	if err, took := p.end(); err != nil || took > 2*time.Second {
+	if took, err := p.end(); err != nil || took > time.Second+slack {
 		t.Errorf("ended after %v with %v", took, err)
 	}
 }
@@ -275,7 +275,7 @@ func TestParentGone(t *testing.T) {
 	if took := time.Since(begun); took > 2*time.Second {
 		t.Errorf("the server lived on for %v", took)
 	}
-	if err, _ := p.end(); err != nil {
+	if _, err := p.end(); err != nil {
 		t.Errorf("parent: %v", err)
 	}
 	if !strings.Contains(p.stderr.String(), "parent gone") {
@@ -347,5 +347,82 @@ func TestPolledInput(t *testing.T) {
 	}
 	if _, err := in.Read(buf); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("read after close: %v", err)
+	}
+}
+
+// TestPipesAreReopened: a pipe is read and written through descriptions of our
+// own, on which waiting ends at Close.
+func TestPipesAreReopened(t *testing.T) {
+	t.Parallel()
+	inR, inW, outR, outW := pipes(t)
+	for _, f := range []*os.File{inR, inW, outR, outW} {
+		defer f.Close()
+	}
+	in, err := openInput(int(inR.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := openOutput(int(outW.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := in.(*os.File); !ok {
+		t.Errorf("input is a %T", in)
+	}
+	if _, ok := out.(*os.File); !ok {
+		t.Errorf("output is a %T", out)
+	}
+	ended := make(chan error, 2)
+	go func() {
+		_, err := in.Read(make([]byte, 1))
+		ended <- err
+	}()
+	go func() {
+		_, err := out.Write(make([]byte, 1<<20)) // more than a pipe holds
+		ended <- err
+	}()
+	time.Sleep(20 * time.Millisecond)
+	_ = in.Close()
+	_ = out.Close()
+	for range 2 {
+		select {
+		case err := <-ended:
+			if !errors.Is(err, os.ErrClosed) {
+				t.Errorf("ended with %v", err)
+			}
+		case <-time.After(patience):
+			t.Fatal("a read or write outlives Close")
+		}
+	}
+}
+
+// TestClosedStandardError: prints to a standard error that nobody holds any more
+// do not kill the server (SIGPIPE).
+func TestClosedStandardError(t *testing.T) {
+	t.Parallel()
+	inR, inW, outR, outW := pipes(t)
+	errR, errW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = errR.Close()
+	defer outR.Close()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), roleVariable+"=server", "GORACE=atexit_sleep_ms=0")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, outW, errW
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []*os.File{inR, outW, errW} {
+		_ = f.Close()
+	}
+	_, _ = io.WriteString(inW, ping7+"\n")
+	line, err := bufio.NewReader(outR).ReadString('\n')
+	if err != nil || !strings.Contains(line, `"id":7`) {
+		t.Errorf("%q %v", line, err)
+	}
+	_ = inW.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
 	}
 }

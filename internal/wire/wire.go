@@ -39,7 +39,7 @@ import (
 const DefaultMaxFrame = 64 << 20
 
 const (
-	defaultDrain       = 800 * time.Millisecond
+	defaultDrain       = 700 * time.Millisecond
 	defaultMaxInFlight = 1024
 
 	// linger bounds the wait for cancelled handlers and for the reader when a
@@ -81,7 +81,7 @@ type Options struct {
 	AnswerCancelled bool
 
 	// Drain is how long calls may still run after the end of input before they
-	// are cancelled: 800 ms if zero, without a limit if negative.
+	// are cancelled: 700 ms if zero, without a limit if negative.
 	Drain time.Duration
 
 	// MaxInFlight bounds the calls being served at once for one client; more are

@@ -23,7 +23,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 10 * time.Second
+const (
+	patience = 10 * time.Second
+
+	// slack is what a test machine busy with other tests may add to a bound.
+	slack = 500 * time.Millisecond
+)
 
 var quiet = slog.New(slog.DiscardHandler)
 
@@ -69,11 +74,10 @@ func testServer(release <-chan struct{}) *mcp.Server {
 		return text("done"), err
 	})
 	add("ask", func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		roots, err := r.Session.ListRoots(ctx, nil)
-		if err != nil {
+		if err := r.Session.Ping(ctx, nil); err != nil {
 			return nil, err
 		}
-		return text(fmt.Sprint(len(roots.Roots), " roots")), nil
+		return text("the client is there"), nil
 	})
 	add("version", func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return text(r.ProtocolVersion() + " " + r.ClientInfo().Name), nil
@@ -165,17 +169,17 @@ func (c *client) want(parts ...string) string {
 	return line
 }
 
-// end waits for the end of Serve and returns its error and how long it took.
-func (c *client) end() (error, time.Duration) {
+// end waits for the end of Serve and returns how long it took, and its error.
+func (c *client) end() (time.Duration, error) {
 	c.t.Helper()
 	begun := time.Now()
 	select {
 	case err := <-c.result:
-		return err, time.Since(begun)
+		return time.Since(begun), err
 	case <-time.After(patience):
 		c.t.Fatal("Serve did not end")
 	}
-	return nil, 0
+	return 0, nil
 }
 
 // rest returns the lines until the end of output.
@@ -248,7 +252,7 @@ func TestConformance(t *testing.T) {
 				_, _ = io.WriteString(c.in, in)
 				_ = c.in.Close()
 			}()
-			err, _ = c.end()
+			_, err = c.end()
 			if got := fmt.Sprint(err); wantErr != "" && !strings.Contains(got, wantErr) || wantErr == "" && err != nil {
 				t.Errorf("Serve returned %v, want %q", err, wantErr)
 			}
@@ -387,12 +391,12 @@ func TestServerAsks(t *testing.T) {
 			ID     json.Number
 			Method string
 		}
-		line := c.want(`"roots/list"`)
+		line := c.want(`"method":"ping"`)
 		if err := json.Unmarshal([]byte(line), &asked); err != nil {
 			t.Fatal(err)
 		}
-		c.send(`{"jsonrpc":"2.0","id":` + string(asked.ID) + `,"result":{"roots":[{"uri":"file:///a"}]}}`)
-		c.want(`"id":1`, "1 roots")
+		c.send(`{"jsonrpc":"2.0","id":` + string(asked.ID) + `,"result":{}}`)
+		c.want(`"id":1`, "the client is there")
 		if i == 1 && asked.ID == "1" {
 			t.Error("a later session asks under the ids of an earlier one")
 		}
@@ -412,8 +416,8 @@ func TestEndOfInput(t *testing.T) {
 	}{
 		{"a quick call is answered", "echo", "{}", Options{}, true, 0},
 		{"a call within the grace is answered", "sleep", `{"ms":200}`, Options{}, true, 0},
-		{"a long call is cancelled", "sleep", `{"ms":60000}`, Options{}, false, 700 * time.Millisecond},
-		{"a stubborn call is left behind", "stubborn", "{}", Options{}, false, 700 * time.Millisecond},
+		{"a long call is cancelled", "sleep", `{"ms":60000}`, Options{}, false, 600 * time.Millisecond},
+		{"a stubborn call is left behind", "stubborn", "{}", Options{}, false, 600 * time.Millisecond},
 		{"a long grace", "sleep", `{"ms":1200}`, Options{Drain: -1}, true, time.Second},
 	}
 	for _, test := range tests {
@@ -422,11 +426,11 @@ func TestEndOfInput(t *testing.T) {
 			c := serve(t, testServer(release), test.o)
 			c.send(`{"jsonrpc":"2.0","id":0,"method":"initialize"}`, toolCall("1", test.tool, test.args))
 			_ = c.in.Close()
-			err, took := c.end()
+			took, err := c.end()
 			if err != nil {
 				t.Error(err)
 			}
-			if limit := time.Second + test.o.Drain.Abs()*5e8; took > limit && test.o.Drain == 0 || took < test.atLeast {
+			if took < test.atLeast || test.o.Drain == 0 && took > time.Second+slack {
 				t.Errorf("ended after %v", took)
 			}
 			answered := slices.ContainsFunc(c.rest(), func(s string) bool { return strings.Contains(s, `"id":1,"result"`) })
@@ -445,7 +449,7 @@ func TestContextEnds(t *testing.T) {
 	c.send(toolCall("1", "stubborn", "{}"), toolCall("2", "sleep", `{"ms":60000}`), ping7)
 	c.want(`"id":7`)
 	c.cancel()
-	if err, took := c.end(); err != nil || took > 500*time.Millisecond {
+	if took, err := c.end(); err != nil || took > slack {
 		t.Errorf("ended after %v with %v", took, err)
 	}
 }
@@ -474,7 +478,7 @@ func TestClientDoesNotRead(t *testing.T) {
 	_ = inW.Close()
 	select {
 	case err := <-done:
-		if err != nil || time.Since(begun) > time.Second {
+		if err != nil || time.Since(begun) > time.Second+slack {
 			t.Errorf("ended after %v with %v", time.Since(begun), err)
 		}
 	case <-time.After(patience):
@@ -528,7 +532,7 @@ func TestCancellation(t *testing.T) {
 			c.send(ping7)
 			c.want(`"id":7`) // and nothing for the cancelled call
 			_ = c.in.Close()
-			if _, took := c.end(); took > 500*time.Millisecond {
+			if took, _ := c.end(); took > slack {
 				t.Errorf("a cancelled call held the end for %v", took)
 			}
 			if rest := c.rest(); len(rest) > 0 {
@@ -693,7 +697,7 @@ func TestLongLines(t *testing.T) {
 		c := serve(t, testServer(nil), Options{})
 		go func() { _, _ = io.WriteString(c.in, line(70e6)+"\n") }()
 		c.want(`"id":null,"error":{"code":-32600`, "67108864")
-		if err, _ := c.end(); !errors.Is(err, ErrFrameTooLarge) {
+		if _, err := c.end(); !errors.Is(err, ErrFrameTooLarge) {
 			t.Errorf("Serve: %v", err)
 		}
 	})
