@@ -1,0 +1,176 @@
+// Package cli is the command line: one file per command.
+//
+// It is the top of the house: it parses arguments, builds an observer (package
+// see) and a surface (package contract), and hands both to a transport (package
+// wire). Nothing imports it but main, and only here a command becomes an exit
+// status.
+//
+// Standard output carries data or the protocol, standard error speaks to people.
+// Statuses: 0 done, 1 failed, 2 wrong usage, 130 and 143 interrupted.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit statuses.
+const (
+	statusDone   = 0
+	statusFailed = 1
+	statusUsage  = 2
+	// An interrupted command ends with 128 and the signal's number, as shells
+	// count it.
+	statusSignal = 128
+)
+
+// Streams are the three standard streams of a command.
+type Streams struct {
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer
+}
+
+// Standard returns the streams of the process.
+func Standard() Streams { return Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr} }
+
+// Main runs the command line args, args[0] being the name that the program was
+// called by, and returns the exit status. The names of the other contracts'
+// programs do what those programs do.
+func Main(args []string, s Streams) int {
+	name, rest := "topside", []string(nil)
+	if len(args) > 0 {
+		name, rest = programName(args[0]), args[1:]
+	}
+	switch name {
+	case "wsltop":
+		return report(s, "wsltop", interruptible(func(ctx context.Context) error { return runWsltop(ctx, s, rest) }))
+	case "xtop", "topup", "topup-opt":
+		return report(s, name, notThereYet(name))
+	}
+	return report(s, "topside", interruptible(func(ctx context.Context) error { return runTopside(ctx, s, rest) }))
+}
+
+// programName is the base name without what Windows adds.
+func programName(path string) string {
+	base := filepath.Base(path)
+	if ext := filepath.Ext(base); strings.EqualFold(ext, ".exe") {
+		base = strings.TrimSuffix(base, ext)
+	}
+	return base
+}
+
+// A usageError is a command line that makes no sense; it ends with status 2.
+type usageError struct {
+	message string
+	hint    string // the next step, on a line of its own; "" when there is none
+}
+
+func (e *usageError) Error() string { return e.message }
+
+func badUsage(hint, format string, args ...any) error {
+	return &usageError{message: fmt.Sprintf(format, args...), hint: hint}
+}
+
+// A hinted error carries the next step for the person who reads it.
+type hinted struct {
+	error
+	hint string
+}
+
+func (e hinted) Unwrap() error { return e.error }
+
+// A silentFailure has been reported already.
+type silentFailure struct{}
+
+func (silentFailure) Error() string { return "failed" }
+
+// report writes an error for people and turns it into the exit status.
+func report(s Streams, program string, err error) int {
+	var (
+		usage     *usageError
+		signalled interrupted
+		silent    silentFailure
+		hint      hinted
+	)
+	switch {
+	case err == nil, errors.Is(err, syscall.EPIPE):
+		// Whoever read our output had enough; that is no failure.
+		return statusDone
+	case errors.As(err, &signalled):
+		return statusSignal + signalled.number()
+	case errors.As(err, &silent):
+		return statusFailed
+	case errors.As(err, &usage):
+		complain(s.Err, program, usage.message, usage.hint)
+		return statusUsage
+	case errors.As(err, &hint):
+		complain(s.Err, program, err.Error(), hint.hint)
+	default:
+		complain(s.Err, program, err.Error(), "")
+	}
+	return statusFailed
+}
+
+func complain(w io.Writer, program, message, hint string) {
+	fmt.Fprintf(w, "%s: %s\n", program, message)
+	if hint != "" {
+		fmt.Fprintln(w, hint)
+	}
+}
+
+// runTopside parses and runs the commands of the program's own name.
+func runTopside(ctx context.Context, s Streams, args []string) error {
+	started := false
+	root := newRoot(s, func() { started = true })
+	root.SetArgs(args)
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
+	at, err := root.ExecuteContextC(ctx)
+	var usage *usageError
+	if err == nil || started || errors.As(err, &usage) {
+		return err
+	}
+	// What cobra refuses before a command starts is a matter of usage.
+	return badUsage("Run '"+at.CommandPath()+" --help' for the usage.", "%s", strings.TrimSpace(err.Error()))
+}
+
+// newRoot builds the tree of commands. started is called when a command begins,
+// after its flags and arguments were found to be well formed.
+func newRoot(s Streams, started func()) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "topside",
+		Short: "See a machine as an AI agent does: why is it busy?",
+		Long: `topside gives an AI agent a machine to see, over the Model Context Protocol
+(MCP), and a person the same through its commands.
+
+Start with:
+  topside demo       watch a client question the server about this machine
+  topside doctor     what can be observed here, and what would make the rest work
+  topside snapshot   one observation of this machine
+  topside mcp        the server; your MCP client starts it`,
+		SilenceErrors:              true,
+		SilenceUsage:               true,
+		SuggestionsMinimumDistance: 2,
+		Version:                    Version(),
+		PersistentPreRun:           func(*cobra.Command, []string) { started() },
+	}
+	root.SetVersionTemplate("topside {{.Version}}\n")
+	root.AddCommand(
+		newMCPCommand(s), newWsltopCommand(s), newDemoCommand(s), newCallCommand(s),
+		newSnapshotCommand(s), newDoctorCommand(s), newVersionCommand(s),
+	)
+	for _, name := range []string{"xtop", "topup", "topup-opt"} {
+		root.AddCommand(newLaterCommand(name))
+	}
+	return root
+}

@@ -1,0 +1,69 @@
+package cli
+
+// This file holds "topside mcp", the server of the united surface.
+
+import (
+	"github.com/spf13/cobra"
+
+	"topside/internal/contract"
+	"topside/internal/see"
+	"topside/internal/see/resource"
+)
+
+// A surfacing is what a command was told about the tools that it offers.
+type surfacing struct {
+	toolsets, exclude     []string
+	readOnly, showSecrets bool
+}
+
+func (t *surfacing) config(observer *see.Observer) contract.Config {
+	return contract.Config{
+		Version: Version(), Observer: observer, Toolsets: t.toolsets, Exclude: t.exclude,
+		ReadOnly: t.readOnly, ShowSecrets: t.showSecrets,
+	}
+}
+
+func newMCPCommand(s Streams) *cobra.Command {
+	var (
+		observing observing
+		tools     surfacing
+		socket    string
+	)
+	c := &cobra.Command{
+		Use:   "mcp",
+		Short: "Serve the tools over MCP, on stdin and stdout or on a Unix socket",
+		Long: `Serve the tools of topside over the Model Context Protocol.
+
+The client starts this command and speaks with it over stdin and stdout: one
+JSON-RPC message a line, nothing else on stdout. The server ends with status 0
+when stdin ends, on SIGTERM and SIGINT, and when the process that started it is
+gone. With --socket it serves a Unix socket instead, which only its owner may
+open (0600), to any number of clients, until a signal ends it.
+
+The tools only read. --toolsets chooses groups of tools (see; all by default),
+--read-only keeps those that are annotated as reading only, and --exclude-tools
+drops some by name; exclusions always win.`,
+		Example: `  claude mcp add topside -- /usr/local/bin/topside mcp
+  topside mcp --socket /run/user/1000/topside.sock
+  topside mcp --root /host        in a container that has the host's root there`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			options, err := observing.options(resource.Flavour{})
+			if err != nil {
+				return err
+			}
+			return serve(c.Context(), s, serving{
+				options: options, surface: contract.United, tools: tools, socket: socket, socketGiven: c.Flags().Changed("socket"),
+				invocation: "topside mcp",
+			})
+		},
+	}
+	f := c.Flags()
+	f.StringSliceVar(&tools.toolsets, "toolsets", nil, "offer these `groups` of tools only, comma-separated: see")
+	f.StringSliceVar(&tools.exclude, "exclude-tools", nil, "leave out these `tools`, comma-separated")
+	f.BoolVar(&tools.readOnly, "read-only", false, "offer only tools that change nothing")
+	f.BoolVar(&tools.showSecrets, "show-secrets", false, "do not redact passwords, tokens and keys in arguments and labels")
+	f.StringVar(&socket, "socket", "", "serve a Unix socket at this `path` instead of stdin and stdout")
+	observing.flags(f, see.DefaultInterval)
+	return c
+}

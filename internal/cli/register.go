@@ -1,0 +1,102 @@
+package cli
+
+// This file says how MCP clients are told about the server.
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// registrable is the path that clients can start the server by. ok is false
+// when the program lies in a temporary folder, as under "go run", and will be
+// gone.
+func registrable() (path string, ok bool) {
+	path, err := os.Executable()
+	if err != nil {
+		return "topside", false
+	}
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		path = resolved
+	}
+	return path, !builtByGoRun(path)
+}
+
+// builtByGoRun recognises the folders that "go run" and "go test" build into.
+func builtByGoRun(path string) bool {
+	return strings.Contains(filepath.ToSlash(path), "/go-build")
+}
+
+// writeRegistration tells how to register the server with clients.
+func writeRegistration(w io.Writer, p palette) {
+	path, ok := registrable()
+	if !ok {
+		fmt.Fprintln(w, "This program was built for one run. Build one that stays, and register that:")
+		fmt.Fprintln(w)
+		fmt.Fprintln(w, "  CGO_ENABLED=0 go build -o ~/bin/topside ./cmd/topside && ~/bin/topside demo")
+		fmt.Fprintln(w)
+		path = "/absolute/path/to/topside"
+	}
+	fmt.Fprintln(w, "Register the server with your client; the client starts it.")
+	for _, entry := range registrations(path) {
+		fmt.Fprintf(w, "\n  %s\n", p.strong(entry.client))
+		for line := range strings.Lines(entry.what) {
+			fmt.Fprint(w, "    "+line)
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+// A registration is what one client wants to be told.
+type registration struct{ client, what string }
+
+func registrations(path string) []registration {
+	return []registration{
+		{"Claude Code", "claude mcp add topside -- " + shellWord(path) + " mcp"},
+		{"Codex", "codex mcp add topside -- " + shellWord(path) + " mcp"},
+		{"Gemini CLI", "gemini mcp add topside " + shellWord(path) + " mcp"},
+		{"VS Code", "code --add-mcp " + shellWord(compactJSON(struct {
+			Name    string   `json:"name"`
+			Command string   `json:"command"`
+			Args    []string `json:"args"`
+		}{"topside", path, []string{"mcp"}}))},
+		{"Claude Desktop, Cursor and others: in their mcpServers configuration", serversJSON(path)},
+	}
+}
+
+func serversJSON(path string) string {
+	type server struct {
+		Command string   `json:"command"`
+		Args    []string `json:"args"`
+	}
+	type servers struct {
+		Servers map[string]server `json:"mcpServers"`
+	}
+	text, err := json.MarshalIndent(servers{map[string]server{"topside": {path, []string{"mcp"}}}}, "", "  ")
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+func compactJSON(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// shellWord quotes a word for a POSIX shell where it needs to be.
+func shellWord(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+=:@%,", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

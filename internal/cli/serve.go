@@ -1,0 +1,133 @@
+package cli
+
+// This file runs a server: it owns the observer and the transport, and ends
+// both when the client, the parent or a signal ends the server.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"topside/internal/contract"
+	"topside/internal/see"
+	"topside/internal/wire"
+)
+
+// A serving is one server as the command line describes it.
+type serving struct {
+	options     see.Options
+	surface     func(contract.Config) (*mcp.Server, error)
+	tools       surfacing
+	socket      string // "" serves stdin and stdout
+	socketGiven bool
+	// wire is how the contract wants the wire.
+	wire wire.Options
+	// invocation is the command that was run, for messages to people.
+	invocation string
+}
+
+// serve runs a server until its client or the system ends it, which is no
+// failure.
+func serve(ctx context.Context, s Streams, v serving) error {
+	if v.socketGiven && v.socket == "" {
+		return badUsage("", "--socket is empty: name the path of the socket")
+	}
+	observer, err := newObserver(v.options)
+	if err != nil && !errors.Is(err, errUnsupported) {
+		return err
+	}
+	if observer != nil {
+		defer closeSoon(observer)
+	} else {
+		fmt.Fprintf(s.Err, "topside: %v; every tool will answer so\n", err)
+	}
+	v.wire.Logger = slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	newServer, err := v.servers(observer)
+	if err != nil {
+		return err
+	}
+	ctx, stop := wire.Signals(ctx)
+	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if v.socket != "" {
+		return v.onSocket(ctx, s, observer, newServer)
+	}
+	return v.onStdio(ctx, s, observer, newServer())
+}
+
+// servers returns what makes the server of one client: each has its own, over
+// one observer.
+func (v serving) servers(observer *see.Observer) (func() *mcp.Server, error) {
+	config := v.tools.config(observer)
+	if _, err := v.surface(config); err != nil {
+		return nil, badUsage("Run '"+v.invocation+" --help' for the options.", "%v", err)
+	}
+	return func() *mcp.Server {
+		server, err := v.surface(config)
+		if err != nil {
+			panic(err) // the same configuration made one before
+		}
+		server.AddReceivingMiddleware(wire.RecoverPanics(v.wire.Logger))
+		return server
+	}, nil
+}
+
+func (v serving) onStdio(ctx context.Context, s Streams, observer *see.Observer, server *mcp.Server) error {
+	if isTerminal(s.In) {
+		v.explain(s)
+	}
+	ctx, leave := wire.WithParent(ctx)
+	defer leave()
+	stream, err := wire.Stdio()
+	if err != nil {
+		return err
+	}
+	start(ctx, observer)
+	return wire.Serve(ctx, server, stream, v.wire)
+}
+
+func (v serving) onSocket(ctx context.Context, s Streams, observer *see.Observer, newServer func() *mcp.Server) error {
+	socket, err := wire.ListenSocket(v.socket)
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
+	fmt.Fprintf(s.Err, "topside: serving %s; end with Ctrl-C or SIGTERM\n", v.socket)
+	start(ctx, observer)
+	return socket.Serve(ctx, newServer, v.wire)
+}
+
+// closeSoon closes the observer, and leaves it to the end of the process if a
+// collection hangs in the kernel: the server must end within a second.
+func closeSoon(observer *see.Observer) {
+	closed := make(chan error, 1)
+	go func() { closed <- observer.Close() }()
+	select {
+	case <-closed:
+	case <-time.After(patience):
+	}
+}
+
+// patience is how long a server that is told to end waits for a collection.
+const patience = 200 * time.Millisecond
+
+func start(ctx context.Context, observer *see.Observer) {
+	if observer != nil {
+		observer.Start(ctx)
+	}
+}
+
+// explain tells the person at a terminal that a client belongs there.
+func (v serving) explain(s Streams) {
+	fmt.Fprintf(s.Err, `%s is waiting for an MCP client to speak JSON-RPC on stdin, one message a line.
+A client starts it by itself; at a terminal, "topside demo" shows what it does.
+End it with Ctrl-D or Ctrl-C.
+
+`, v.invocation)
+	writeRegistration(s.Err, paletteFor(s.Err))
+}
