@@ -82,7 +82,7 @@ func Attribute(lines []proc.CgroupLine) Attribution {
 				named = i
 			}
 		case lines[i].Controllers == "" && lines[i].Hierarchy == 0:
-			if unified < 0 { // of two 0:: lines, which no kernel writes, the first
+			if unified < 0 {
 				unified = i
 			}
 		}
@@ -111,7 +111,7 @@ func (a *Attribution) findContainer(lines []proc.CgroupLine, named int) {
 	}
 	var pod Attribution
 	for i := range lines {
-		if i == named || duplicateUnified(lines, i) {
+		if i == named {
 			continue
 		}
 		var found Attribution
@@ -131,55 +131,35 @@ func (a *Attribution) findContainer(lines []proc.CgroupLine, named int) {
 	}
 }
 
-func duplicateUnified(lines []proc.CgroupLine, i int) bool {
-	if lines[i].Hierarchy != 0 || lines[i].Controllers != "" {
-		return false
-	}
-	for _, line := range lines[:i] {
-		if line.Hierarchy == 0 && line.Controllers == "" {
-			return true
-		}
-	}
-	return false
-}
-
+// findUnit asks systemd's own hierarchies first, and the others only when those
+// are missing or hold the process at their root.
 func (a *Attribution) findUnit(lines []proc.CgroupLine, named, unified int) {
-	decided := false
+	spoke := false
 	for _, i := range [2]int{named, unified} {
 		if i < 0 {
 			continue
 		}
 		path, lead := cleanPath(lines[i].Path)
-		decided = decided || path != "/"
+		spoke = spoke || path != "/"
 		a.setUID(path)
 		if a.setUnit(unitOf(path), lead) {
 			return
 		}
 	}
 	for i := range lines {
-		if decided && i != named && i != unified {
-			continue // systemd's own lines spoke, and named no unit
+		if spoke && i != named && i != unified {
+			continue
 		}
 		path, lead := cleanPath(lines[i].Path)
 		a.setUID(path)
 		place := unitOf(path)
 		if place.unit == "" && !a.InContainer() {
-			if _, end := nextElement(path, skipSlices(path, 0)); skipSlices(path, 0) == 0 && !brokenManager(path[:end]) {
-				place = unitBelowRoot(path)
-			}
+			place = unitBelowRoot(path)
 		}
 		if a.setUnit(place, lead) {
 			return
 		}
 	}
-}
-
-// brokenManager recognises a first element that looks like a unit and is none;
-// what is below it must not be taken for the root of another systemd.
-func brokenManager(path string) bool {
-	element, _ := nextElement(path, 0)
-	dot := strings.LastIndexByte(element, '.')
-	return dot >= 0 && unitType(element[dot+1:])
 }
 
 func (a *Attribution) setUID(path string) {
@@ -200,10 +180,8 @@ func (a *Attribution) setUnit(place unitPlace, lead string) bool {
 }
 
 // cleanPath takes off what is no name: the leading /.. of a path outside the
-// reader's cgroup namespace (returned as lead), and the mark of a cgroup that
-// was removed.
+// reader's cgroup namespace, which is returned as lead.
 func cleanPath(path string) (clean, lead string) {
-	path = strings.TrimSuffix(path, " (deleted)")
 	n := 0
 	for strings.HasPrefix(path[n:], "/..") && (len(path) == n+3 || path[n+3] == '/') {
 		n += 3

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -373,13 +374,12 @@ func TestDeniedSocket(t *testing.T) {
 
 // fakeEngines are Engines whose one socket is served by serve, on a pipe, so
 // that time can be a bubble's.
-func fakeEngines(t *testing.T, fs proc.FS, serve *func(net.Conn)) *Engines {
-	e := NewEngines(fs, EngineOptions{dial: func(ctx context.Context, _ string) (net.Conn, error) {
+func fakeEngines(fs proc.FS, serve func(net.Conn)) *Engines {
+	return NewEngines(fs, EngineOptions{dial: func(context.Context, string) (net.Conn, error) {
 		client, server := net.Pipe()
-		go func() { (*serve)(server); server.Close() }()
+		go func() { serve(server); server.Close() }()
 		return client, nil
 	}})
-	return e
 }
 
 // withSocket makes a root with a socket file that is never connected to.
@@ -395,11 +395,16 @@ func TestHungEngine(t *testing.T) {
 	t.Parallel()
 	fs := withSocket(t)
 	synctest.Test(t, func(t *testing.T) {
-		asked := 0
-		healthy := func(conn net.Conn) { asked++; reply(httpReply(200, "Docker/20", twoContainers))(conn) }
-		hung := func(conn net.Conn) { asked++; hang(conn) }
-		serve := healthy
-		e := fakeEngines(t, fs, &serve)
+		var asked atomic.Int64
+		var hung atomic.Bool
+		e := fakeEngines(fs, func(conn net.Conn) {
+			asked.Add(1)
+			if hung.Load() {
+				hang(conn)
+			} else {
+				reply(httpReply(200, "Docker/20", twoContainers))(conn)
+			}
+		})
 		defer e.Close()
 		took := func() (Listing, time.Duration) {
 			begun := time.Now()
@@ -412,20 +417,20 @@ func TestHungEngine(t *testing.T) {
 		}
 		first := l.Taken
 
-		serve = hung
+		hung.Store(true)
 		l, wait = took()
 		if l.Status != OK || !l.Stale || l.Current() || len(l.Containers) != 2 || wait != 150*time.Millisecond {
 			t.Fatalf("hung, with an earlier answer: %s, stale %t after %s", l.Status, l.Stale, wait)
 		}
 		time.Sleep(time.Second)
-		before := asked
+		before := asked.Load()
 		for range 100 {
 			if l, wait = took(); wait != 0 || l.Status != Unreachable || len(l.Containers) != 2 || !l.Taken.Equal(first) || !strings.Contains(l.Reason, "500ms") {
 				t.Fatalf("after the failure: %+v after %s", l, wait)
 			}
 		}
-		if asked != before {
-			t.Fatalf("it was asked %d times during the pause", asked-before)
+		if n := asked.Load() - before; n != 0 {
+			t.Fatalf("it was asked %d times during the pause", n)
 		}
 		// An hour of a snapshot each second: never a wait, and few questions.
 		for range 3600 {
@@ -434,10 +439,10 @@ func TestHungEngine(t *testing.T) {
 				t.Fatalf("waited %s for an engine that is known to hang", wait)
 			}
 		}
-		if n := asked - before; n < 60 || n > 150 {
+		if n := asked.Load() - before; n < 60 || n > 150 {
 			t.Fatalf("asked %d times in an hour", n)
 		}
-		serve = healthy
+		hung.Store(false)
 		for range 40 {
 			time.Sleep(time.Second)
 			l, _ = took()
@@ -466,7 +471,7 @@ func TestSlowEngineAtStart(t *testing.T) {
 			t.Parallel()
 			fs := withSocket(t)
 			synctest.Test(t, func(t *testing.T) {
-				e := fakeEngines(t, fs, &serve)
+				e := fakeEngines(fs, serve)
 				defer time.Sleep(time.Second) // the server notices
 				defer e.Close()
 				begun := time.Now()
@@ -488,8 +493,7 @@ func TestCancelAndClose(t *testing.T) {
 	t.Parallel()
 	fs := withSocket(t)
 	synctest.Test(t, func(t *testing.T) {
-		serve := hang
-		e := fakeEngines(t, fs, &serve)
+		e := fakeEngines(fs, hang)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		begun := time.Now()

@@ -123,19 +123,22 @@ func unitOf(path string) unitPlace {
 
 // unitBelowRoot is unitOf for a systemd whose root is not the root of the
 // hierarchy (WSL's /wsl-user/distro-N/systemd): the path is read from its
-// first slice on.
+// first slice on. What lies below a slice or a unit is not such a root, even if
+// the unit's name is broken.
 func unitBelowRoot(path string) unitPlace {
 	for i := 0; ; {
 		element, end := nextElement(path, i)
-		if element == "" {
+		switch {
+		case element == "":
 			return unitPlace{}
-		}
-		if validSlice(element) {
+		case validSlice(element) && i > 0:
 			place := unitOf(path[i:])
 			if place.unit != "" {
 				place.path = path[:i] + place.path
 			}
 			return place
+		case unitType(element[strings.LastIndexByte(element, '.')+1:]):
+			return unitPlace{}
 		}
 		i = end
 	}
