@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"slices"
 	"strings"
 
 	"topside/internal/see/proc"
@@ -39,49 +40,69 @@ func (d *directory) ancestors(visit func(dir string) bool) {
 	}
 }
 
-// A limitWalk keeps the tightest limit of a group and its ancestors.
-type limitWalk struct {
-	limit   *uint64
-	from    string
-	seen    bool        // some file of the kind was read
-	reason  proc.Reason // of the first that could not be
-	invalid bool
+// A readLimit reads the limit that one directory sets: nil and true for none.
+type readLimit[T uint64 | float64] func(dir string) (limit *T, unlimited bool, file string, err error)
+
+// A tightest is the smallest limit of a group and its ancestors.
+type tightest[T uint64 | float64] struct {
+	limit     *T
+	unlimited bool // none of them sets one
+	file      string
+	reason    proc.Reason // why neither is known
 }
 
-func (h *Hierarchies) walkLimit(d *directory, v1, v2 string) (w limitWalk) {
+// tightestOf walks from a directory to the top of its mount. Groups at the root
+// lack the files of limits, and groups whose controller is off have none: where
+// no file is found at all, v2File (cpu.max …) tells whether there could be one.
+func tightestOf[T uint64 | float64](h *Hierarchies, d *directory, v2File string, read readLimit[T]) (t tightest[T]) {
 	if !d.ok() {
-		return limitWalk{reason: d.absence}
+		t.reason = d.absence
+		return t
 	}
+	seen := false
+	d.ancestors(func(dir string) bool {
+		limit, unlimited, file, err := read(dir)
+		switch {
+		case err != nil:
+			if t.reason == "" {
+				t.reason = h.reasonOf(err, d)
+			}
+		case limit != nil:
+			if t.limit == nil || *limit < *t.limit {
+				t.limit, t.file = limit, file
+			}
+		case unlimited:
+			seen = true
+		default:
+			t.reason = proc.Malformed
+		}
+		return true
+	})
+	if t.reason == NotEnabled {
+		seen = seen || d.v2 && h.offeredAtTop(d, v2File) || !d.v2 && d.name == d.top
+	}
+	t.unlimited = t.limit == nil && seen
+	if t.limit != nil || t.unlimited {
+		t.reason = ""
+	}
+	return t
+}
+
+// limitFile reads limits that stand alone in a file.
+func (h *Hierarchies) limitFile(d *directory, v1, v2 string) readLimit[uint64] {
 	name := v1
 	if d.v2 {
 		name = v2
 	}
-	d.ancestors(func(dir string) bool {
-		data, err := h.fs.Read(dir + "/" + name)
+	return func(dir string) (*uint64, bool, string, error) {
+		file := dir + "/" + name
+		data, err := h.fs.Read(file)
 		if err != nil {
-			if w.reason == "" {
-				w.reason = h.reasonOf(err, d)
-			}
-			return true
+			return nil, false, "", err
 		}
 		limit, unlimited := parseLimit(data)
-		switch {
-		case limit != nil && (w.limit == nil || *limit < *w.limit):
-			w.limit, w.from = limit, dir+"/"+name
-		case limit == nil && !unlimited:
-			w.invalid = true
-			return true
-		}
-		w.seen = true
-		return true
-	})
-	if w.invalid && !w.seen {
-		w.reason = proc.Malformed
+		return limit, unlimited, file, nil
 	}
-	if w.reason == NotEnabled && d.v2 && h.offeredAtTop(d, v2) {
-		w.seen = true // only the root lacks the file, and the root has no limit
-	}
-	return w
 }
 
 // offeredAtTop reports whether the controller of a v2 file exists at the top of
@@ -92,99 +113,70 @@ func (h *Hierarchies) offeredAtTop(d *directory, file string) bool {
 		return false
 	}
 	controller, _, _ := strings.Cut(file, ".")
-	for _, offered := range strings.Fields(string(data)) {
-		if offered == controller {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(strings.Fields(string(data)), controller)
 }
 
 func (h *Hierarchies) memoryLimit(m *Membership, c *Constraints) {
-	w := h.walkLimit(&m.dirs[memory], "memory.limit_in_bytes", "memory.max")
-	c.MemoryLimit, c.memoryLimitFrom = w.limit, w.from
-	c.MemoryUnlimited = w.limit == nil && w.seen
-	// v1 also says itself what binds, even from ancestors that are not mounted.
-	if d := &m.dirs[memory]; d.ok() && !d.v2 {
-		if data, err := h.fs.Read(d.name + "/memory.stat"); err == nil {
-			if limit := parseMemoryStat(data, false).limit; limit != nil {
-				if *limit < noLimit && (c.MemoryLimit == nil || *limit < *c.MemoryLimit) {
-					c.MemoryLimit, c.memoryLimitFrom = limit, d.name+"/memory.stat"
-				}
-				c.MemoryUnlimited = c.MemoryLimit == nil
-			}
-		}
+	d := &m.dirs[memory]
+	t := tightestOf(h, d, "memory.max", h.limitFile(d, "memory.limit_in_bytes", "memory.max"))
+	if d.ok() && !d.v2 {
+		h.hierarchicalLimit(d, &t)
 	}
-	if c.MemoryLimit == nil && !c.MemoryUnlimited {
-		c.missing[missingMemory] = w.reason
+	c.MemoryLimit, c.MemoryUnlimited, c.memoryLimitFrom = t.limit, t.unlimited, t.file
+	c.missing[missingMemory] = t.reason
+}
+
+// hierarchicalLimit takes in what v1 itself says binds a group, which counts
+// ancestors that are not mounted here.
+func (h *Hierarchies) hierarchicalLimit(d *directory, t *tightest[uint64]) {
+	file := d.name + "/memory.stat"
+	data, err := h.fs.Read(file)
+	if err != nil {
+		return
 	}
+	binding := parseMemoryStat(data, false).limit
+	switch {
+	case binding == nil:
+		return
+	case *binding < noLimit && (t.limit == nil || *binding < *t.limit):
+		t.limit, t.unlimited, t.file = binding, false, file
+	case t.limit == nil:
+		t.unlimited = true
+	}
+	t.reason = ""
 }
 
 func (h *Hierarchies) pidsLimit(m *Membership, c *Constraints) {
-	w := h.walkLimit(&m.dirs[pids], "pids.max", "pids.max")
-	c.PIDsLimit, c.pidsLimitFrom = w.limit, w.from
-	c.PIDsUnlimited = w.limit == nil && w.seen
-	if w.limit == nil && unlimitedRoot(&m.dirs[pids], w.reason) {
-		c.PIDsUnlimited = true // v1's root group has no pids.max
-	}
-	if c.PIDsLimit == nil && !c.PIDsUnlimited {
-		c.missing[missingPIDs] = w.reason
-	}
-}
-
-// unlimitedRoot reports whether a v1 directory is the top of its mount and lacks the
-// file that only groups below the root have.
-func unlimitedRoot(d *directory, reason proc.Reason) bool {
-	return d.ok() && !d.v2 && d.name == d.top && reason == NotEnabled
+	d := &m.dirs[pids]
+	t := tightestOf(h, d, "pids.max", h.limitFile(d, "pids.max", "pids.max"))
+	c.PIDsLimit, c.PIDsUnlimited, c.pidsLimitFrom = t.limit, t.unlimited, t.file
+	c.missing[missingPIDs] = t.reason
 }
 
 func (h *Hierarchies) cpuQuota(m *Membership, c *Constraints) {
 	d := &m.dirs[cpu]
-	if !d.ok() {
-		c.missing[missingQuota] = d.absence
-		return
+	read := h.quotaV1
+	if d.v2 {
+		read = h.quotaV2
 	}
-	var reason proc.Reason
-	seen := false
-	d.ancestors(func(dir string) bool {
-		cores, unlimited, from, err := h.ownQuota(dir, d.v2)
-		switch {
-		case err != nil:
-			if reason == "" {
-				reason = h.reasonOf(err, d)
-			}
-		case cores == nil && !unlimited:
-			reason = proc.Malformed
-		default:
-			seen = true
-			if cores != nil && (c.CPUQuotaCores == nil || *cores < *c.CPUQuotaCores) {
-				c.CPUQuotaCores, c.cpuQuotaFrom = cores, from
-			}
-		}
-		return true
-	})
-	if reason == NotEnabled && (d.v2 && h.offeredAtTop(d, "cpu.max") || unlimitedRoot(d, reason)) {
-		seen = true
-	}
-	c.CPUUnlimited = c.CPUQuotaCores == nil && seen
-	if c.CPUQuotaCores == nil && !seen {
-		c.missing[missingQuota] = reason
-	}
+	t := tightestOf(h, d, "cpu.max", read)
+	c.CPUQuotaCores, c.CPUUnlimited, c.cpuQuotaFrom = t.limit, t.unlimited, t.file
+	c.missing[missingQuota] = t.reason
 }
 
-// ownQuota reads the quota of one directory, in cores.
-func (h *Hierarchies) ownQuota(dir string, v2 bool) (cores *float64, unlimited bool, from string, err error) {
-	if v2 {
-		from = dir + "/cpu.max"
-		data, err := h.fs.Read(from)
-		if err != nil {
-			return nil, false, "", err
-		}
-		cores, unlimited = parseQuota(data)
-		return cores, unlimited, from, nil
+func (h *Hierarchies) quotaV2(dir string) (cores *float64, unlimited bool, file string, err error) {
+	file = dir + "/cpu.max"
+	data, err := h.fs.Read(file)
+	if err != nil {
+		return nil, false, "", err
 	}
-	from = dir + "/cpu.cfs_quota_us"
-	quota, err := h.fs.Read(from)
+	cores, unlimited = parseQuota(data)
+	return cores, unlimited, file, nil
+}
+
+func (h *Hierarchies) quotaV1(dir string) (cores *float64, unlimited bool, file string, err error) {
+	file = dir + "/cpu.cfs_quota_us"
+	quota, err := h.fs.Read(file)
 	if err != nil {
 		return nil, false, "", err
 	}
@@ -193,7 +185,7 @@ func (h *Hierarchies) ownQuota(dir string, v2 bool) (cores *float64, unlimited b
 		return nil, false, "", err
 	}
 	cores, unlimited = quotaCores(quota, period)
-	return cores, unlimited, from, nil
+	return cores, unlimited, file, nil
 }
 
 // cpuset reads the effective CPUs. Where the controller is off for a group, the
