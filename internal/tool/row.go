@@ -56,7 +56,7 @@ type rowWriter struct {
 const (
 	fewRows       = 10
 	argsOfFewRows = 100
-	argsOfMany    = 48
+	argsOfMany    = 64
 )
 
 func listedArgs(rows int) int {

@@ -31,12 +31,12 @@ const matchLength = 512
 // are only described. Secrets are shown on request only.
 func SeeTools(observer *see.Observer, showSecrets bool) []*Tool {
 	v := &viewer{observer: observer, showSecrets: showSecrets}
-	snapshot := Property{Name: "snapshot_id", Type: String, MinLength: 1, MaxLength: idLength, Description: "Kept snapshot to read, as a result returned it."}
+	snapshot := Property{Name: "snapshot_id", Type: String, MinLength: 1, Description: "Kept snapshot to read, as a result returned it."}
 	pinned := snapshot
 	pinned.Required = true
 	age := Property{Name: "max_age_ms", Type: Integer, Minimum: Bound(0), Description: "Greatest age of the latest snapshot (default 3000; 0 takes a new one). Not with snapshot_id."}
-	parent := Property{Name: "parent", Type: String, MinLength: 1, MaxLength: idLength, Description: "Only direct children of this resource_id; needs snapshot_id."}
-	subject := Property{Name: "resource_id", Type: String, MinLength: 1, MaxLength: idLength, Required: true}
+	parent := Property{Name: "parent", Type: String, MinLength: 1, Description: "Only direct children of this resource_id; needs snapshot_id."}
+	subject := Property{Name: "resource_id", Type: String, MinLength: 1, Required: true}
 	filters := []Property{
 		{Name: "sort_by", Type: String, Enum: []string{"cpu", "memory", "name"}, Description: "Default cpu."},
 		{Name: "sort_order", Type: String, Enum: []string{"asc", "desc"}, Description: "Default desc."},
@@ -111,14 +111,13 @@ func record(name string, fields ...Field) Field {
 // replySchema is the schema of a reply: the snapshot and the data, or an error.
 func replySchema(data Field, more ...Field) *Schema {
 	fields := append([]Field{record("snapshot", typed("snapshot_id", String)), data}, more...)
-	return &Schema{Type: Object, Properties: append(fields, record("error", typed("code", String), typed("message", String), typed("hint", String)))}
+	return &Schema{Type: Object, Properties: append(fields, typed("error", Object))}
 }
 
 func summarySchema() *Schema {
 	return replySchema(record("data",
 		typed("host_logical_cpu_count", Integer), typed("host_cpu_percent", Number), typed("unaccounted_cpu_percent", Number),
-		typed("host_memory", Object), typed("cpu", Object), typed("load", Object), typed("pressure", Object), typed("environments", Object),
-		list("disks"), list("filesystems"), list("network"), typed("own_limits", Object),
+		typed("host_memory", Object), typed("environments", Object),
 		list("busiest_by_cpu"), list("busiest_by_memory"), list("not_measured")))
 }
 

@@ -264,10 +264,8 @@ func environmentsOf(o *model.Observation, c *resource.Catalogue) map[string]envi
 	outer := model.Known(0)
 	for _, name := range environments[1:] {
 		s := sums[name]
-		e := environment{Status: string(container.Absent), Reason: "no such container is running", Containers: s.containers}
-		if listing := engineOf(o, string(name)); listing != nil {
-			e.Status, e.Reason = string(listing.Status), plaintext.Line(listing.Reason)
-		}
+		e := statusOf(o, name)
+		e.Containers = s.containers
 		if s.containers > 0 || e.Status == string(container.OK) {
 			if s.containers == 0 {
 				s.cpu = model.Known(0)
@@ -282,6 +280,18 @@ func environmentsOf(o *model.Observation, c *resource.Catalogue) map[string]envi
 	}
 	all[string(resource.Linux)] = linuxOf(o, sums[resource.Linux], outer)
 	return all
+}
+
+// statusOf is how the engine of an environment stands.
+func statusOf(o *model.Observation, name resource.Environment) environment {
+	listing := engineOf(o, string(name))
+	switch {
+	case listing != nil:
+		return environment{Status: string(listing.Status), Reason: plaintext.Line(listing.Reason)}
+	case name == resource.Docker || name == resource.Podman:
+		return environment{Status: string(container.Disabled), Reason: "its engine is not asked"}
+	}
+	return environment{Status: string(container.Absent), Reason: "no such container is running"}
 }
 
 // linuxOf is what the machine does outside containers.
@@ -479,10 +489,10 @@ func notMeasuredOf(o *model.Observation) []notMeasured {
 		}
 	}
 	if files > 0 {
-		all = append(all, notMeasured{fmt.Sprintf("I/O of %d processes", files), string(proc.NoPermission)})
+		all = append(all, notMeasured{fmt.Sprintf("I/O of processes (%d)", files), string(proc.NoPermission)})
 	}
 	if arguments > 0 {
-		all = append(all, notMeasured{fmt.Sprintf("arguments of %d processes", arguments), string(proc.NoPermission)})
+		all = append(all, notMeasured{fmt.Sprintf("arguments of processes (%d)", arguments), string(proc.NoPermission)})
 	}
 	return all
 }

@@ -287,10 +287,22 @@ func commandLine(r *resource.Resource, showSecrets bool, limit int) string {
 		return ""
 	}
 	if !showSecrets && r.Proc != nil {
-		line = secret.CommandLine(r.Proc.Facts.Args)
+		line = secret.CommandLine(leading(r.Proc.Facts.Args, 8*limit))
 	}
 	line, _ = plaintext.Bounded(line, limit)
 	return line
+}
+
+// leading returns the first arguments, of at least that many bytes together: a
+// command line can have megabytes, of which the rest would be cut anyway.
+func leading(args []string, enough int) []string {
+	total := 0
+	for i, arg := range args {
+		if total += len(arg); total > enough {
+			return args[:i+1]
+		}
+	}
+	return args
 }
 
 // cores is a share of the machine in CPUs; nil when unknown.

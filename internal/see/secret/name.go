@@ -28,10 +28,18 @@ var harmless = []string{
 	"required", "version", "algorithm", "alg", "budget", "usage", "tokens",
 }
 
+// stems are what telling names have in them; a quick answer for all others.
+var stems = []string{"pass", "pwd", "secret", "token", "key", "cred", "bearer", "cookie", "sig", "jwt", "authorization"}
+
+func mayTell(s string) bool {
+	lower := strings.ToLower(s)
+	return slices.ContainsFunc(stems, func(stem string) bool { return strings.Contains(lower, stem) })
+}
+
 // isSecretName says whether name (an option, a variable, a label) tells that
 // its value is a secret.
 func isSecretName(name string) bool {
-	if len(name) > 256 || name == "PWD" || name == "OLDPWD" {
+	if len(name) > 256 || name == "PWD" || name == "OLDPWD" || !mayTell(name) {
 		return false
 	}
 	parts := split(name)

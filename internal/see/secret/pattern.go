@@ -7,32 +7,73 @@ import (
 	"strings"
 )
 
-// patterns hides what looks like a secret in s.
+// patterns hides what looks like a secret in s. Each pattern is tried only
+// where a word that it cannot match without is there: nearly all command lines
+// have none of them, and searching for a word is a hundred times faster.
 func patterns(s string) string {
-	for _, p := range shapes {
-		s = p.ReplaceAllString(s, Mark)
+	for _, shape := range shapes {
+		if strings.Contains(s, shape.word) {
+			s = shape.pattern.ReplaceAllString(s, Mark)
+		}
 	}
-	s = headers.ReplaceAllString(s, "${1}"+Mark)
-	s = cookies.ReplaceAllString(s, "${1}"+Mark)
-	s = bearer.ReplaceAllString(s, "${1}"+Mark)
-	s = userinfo.ReplaceAllStringFunc(s, hideUserinfo)
+	if strings.Contains(s, "://") && strings.Contains(s, "@") {
+		s = userinfo.ReplaceAllStringFunc(s, hideUserinfo)
+	}
+	if !mayTell(s) {
+		return s
+	}
+	lower := strings.ToLower(s)
+	if strings.Contains(lower, "authorization") {
+		s = headers.ReplaceAllString(s, "${1}"+Mark)
+	}
+	if strings.Contains(lower, "cookie:") {
+		s = cookies.ReplaceAllString(s, "${1}"+Mark)
+	}
+	if strings.Contains(lower, "bearer") {
+		s = bearer.ReplaceAllString(s, "${1}"+Mark)
+	}
 	return hideAssignments(s)
 }
 
-// shapes are keys and tokens that their issuers made recognisable.
-var shapes = []*regexp.Regexp{
-	regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|$)`),
-	regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`),                                         // AWS
-	regexp.MustCompile(`\bgh[pousr]_[A-Za-z0-9]{20,}|\bgithub_pat_[A-Za-z0-9_]{20,}`),           // GitHub
-	regexp.MustCompile(`\bgl(?:pat|dt|rt|cbt|ptt|soat)-[A-Za-z0-9_-]{16,}`),                     // GitLab
-	regexp.MustCompile(`\bxox[a-z]-[A-Za-z0-9-]{10,}|\bxapp-[A-Za-z0-9-]{10,}`),                 // Slack
-	regexp.MustCompile(`hooks\.slack\.com/services/[A-Za-z0-9/_-]+`),                            // Slack
-	regexp.MustCompile(`\b[sr]k_(?:live|test)_[A-Za-z0-9]{10,}`),                                // Stripe
-	regexp.MustCompile(`\bsk-[A-Za-z0-9_-]{20,}`),                                               // model providers
-	regexp.MustCompile(`\bAIza[0-9A-Za-z_-]{30,}|\bya29\.[0-9A-Za-z_-]{20,}`),                   // Google
-	regexp.MustCompile(`\bnpm_[A-Za-z0-9]{30,}|\bpypi-[A-Za-z0-9_-]{30,}|\bhf_[A-Za-z]{30,}`),   // package and model registries
-	regexp.MustCompile(`\bdop_v1_[a-f0-9]{30,}|\bSG\.[\w-]{16,}\.[\w-]{16,}|\bhvs\.[\w-]{20,}`), // DigitalOcean, SendGrid, Vault
-	regexp.MustCompile(`\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*`),                                     // JSON web tokens
+// shapes are keys and tokens that their issuers made recognisable, each with a
+// word that all of its kind have.
+var shapes = func() []shape {
+	var all []shape
+	for word, pattern := range map[string]string{
+		"-----BEGIN ":     `-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|$)`,
+		"AKIA":            `\bAKIA[A-Z0-9]{16}\b`, // AWS
+		"ASIA":            `\bASIA[A-Z0-9]{16}\b`,
+		"ghp_":            `\bghp_[A-Za-z0-9]{20,}`, // GitHub
+		"gho_":            `\bgho_[A-Za-z0-9]{20,}`,
+		"ghu_":            `\bghu_[A-Za-z0-9]{20,}`,
+		"ghs_":            `\bghs_[A-Za-z0-9]{20,}`,
+		"ghr_":            `\bghr_[A-Za-z0-9]{20,}`,
+		"github_pat_":     `\bgithub_pat_[A-Za-z0-9_]{20,}`,
+		"glpat-":          `\bglpat-[A-Za-z0-9_-]{16,}`,   // GitLab
+		"xox":             `\bxox[a-z]-[A-Za-z0-9-]{10,}`, // Slack
+		"xapp-":           `\bxapp-[A-Za-z0-9-]{10,}`,
+		"hooks.slack.com": `hooks\.slack\.com/services/[A-Za-z0-9/_-]+`,
+		"k_live_":         `\b[sr]k_live_[A-Za-z0-9]{10,}`, // Stripe
+		"k_test_":         `\b[sr]k_test_[A-Za-z0-9]{10,}`,
+		"sk-":             `\bsk-[A-Za-z0-9_-]{20,}`,  // model providers
+		"AIza":            `\bAIza[0-9A-Za-z_-]{30,}`, // Google
+		"ya29.":           `\bya29\.[0-9A-Za-z_-]{20,}`,
+		"npm_":            `\bnpm_[A-Za-z0-9]{30,}`, // registries
+		"pypi-":           `\bpypi-[A-Za-z0-9_-]{30,}`,
+		"hf_":             `\bhf_[A-Za-z]{30,}`,
+		"dop_v1_":         `\bdop_v1_[a-f0-9]{30,}`,            // DigitalOcean
+		"SG.":             `\bSG\.[\w-]{16,}\.[\w-]{16,}`,      // SendGrid
+		"hvs.":            `\bhvs\.[\w-]{20,}`,                 // Vault
+		"eyJ":             `\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*`, // JSON web tokens
+	} {
+		all = append(all, shape{word, regexp.MustCompile(pattern)})
+	}
+	return all
+}()
+
+type shape struct {
+	word    string
+	pattern *regexp.Regexp
 }
 
 var (
@@ -42,9 +83,6 @@ var (
 	// userinfo is greedy, so that a password may hold @ and /.
 	userinfo = regexp.MustCompile(`://[^\s"'/@]*(?::[^\s"']*)?@`)
 	address  = regexp.MustCompile(`^://[^/:]*:\d{1,5}/`)
-	// assignee is a name and what stands between it and its value.
-	assignee = regexp.MustCompile(`([A-Za-z0-9_.-]+)["']?\s{0,2}[=:]\s{0,2}["']?`)
-	valueEnd = regexp.MustCompile(`[\s"'&;,(){}]|$`)
 )
 
 // hideUserinfo hides the password of a URL, or a user that is long enough to
@@ -64,16 +102,20 @@ func hideUserinfo(s string) string {
 }
 
 // hideAssignments hides the values behind telling names, as in connection
-// strings, URL parameters and JSON.
+// strings, URL parameters and JSON: a name, "=" or ":" with a quote or two
+// spaces around it, and a value.
 func hideAssignments(s string) string {
 	var b strings.Builder
 	done := 0
-	for _, m := range assignee.FindAllStringSubmatchIndex(s, -1) {
-		name, begin := s[m[2]:m[3]], m[1]
-		if begin < done || strings.EqualFold(name, "authorization") {
-			continue // inside what was hidden, or a header, hidden already
+	for at := range len(s) {
+		if s[at] != '=' && s[at] != ':' || at < done {
+			continue
 		}
-		end := begin + valueEnd.FindStringIndex(s[begin:])[0]
+		name := nameBefore(s[done:at])
+		if strings.EqualFold(name, "authorization") || !isSecretName(name) {
+			continue // no name, or a header, hidden already
+		}
+		begin, end := valueAfter(s, at+1)
 		value := s[begin:end]
 		if strings.HasPrefix(value, Mark) || !hides(name, value) {
 			continue
@@ -87,4 +129,43 @@ func hideAssignments(s string) string {
 	}
 	b.WriteString(s[done:])
 	return b.String()
+}
+
+// longestGap is how many spaces may stand on either side of an assignment.
+const longestGap = 2
+
+// nameBefore returns the name at the end of s, which may be quoted.
+func nameBefore(s string) string {
+	s = trimGap(s)
+	s = strings.TrimRight(s, `"'`)
+	begin := len(s)
+	for begin > 0 && isNamePart(s[begin-1]) {
+		begin--
+	}
+	return s[begin:]
+}
+
+func trimGap(s string) string {
+	for range longestGap {
+		s = strings.TrimSuffix(s, " ")
+	}
+	return s
+}
+
+func isNamePart(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
+}
+
+// valueAfter returns where the value from that place on begins and ends.
+func valueAfter(s string, from int) (begin, end int) {
+	for n := 0; n < longestGap && from < len(s) && s[from] == ' '; n++ {
+		from++
+	}
+	if from < len(s) && (s[from] == '"' || s[from] == '\'') {
+		from++
+	}
+	if n := strings.IndexAny(s[from:], " \t\r\n\"'&;,(){}"); n >= 0 {
+		return from, from + n
+	}
+	return from, len(s)
 }

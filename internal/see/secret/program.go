@@ -19,8 +19,8 @@ type program struct {
 	ports    bool     // the letters also publish ports, which are kept
 }
 
-var programs = func() map[string]program {
-	all := map[string]program{
+var programs = func() map[string]*program {
+	all := map[string]*program{
 		"sshpass":   {attached: "p", separate: "p"},
 		"curl":      {pairs: "uU", names: []string{"user", "proxy-user"}, divider: ":"},
 		"redis-cli": {attached: "a", separate: "a"},
@@ -38,11 +38,20 @@ var programs = func() map[string]program {
 		{attached: "w", separate: "w"}: {"ldapsearch", "ldapmodify", "ldapadd", "ldapdelete", "ldappasswd", "ldapwhoami"},
 	} {
 		for _, name := range names {
-			all[name] = *p
+			all[name] = p
 		}
 	}
 	return all
 }()
+
+// programNamed returns what is known of the program that arg is the path of.
+func programNamed(arg string) (*program, bool) {
+	if arg == "" || arg[0] == '-' {
+		return nil, false
+	}
+	p, ok := programs[strings.ToLower(arg[strings.LastIndexByte(arg, '/')+1:])]
+	return p, ok
+}
 
 // published is what docker's -p takes outside its login command.
 var published = regexp.MustCompile(`^[\d.:\[\]a-f-]*\d(?:/(?:tcp|udp|sctp))?$`)

@@ -10,7 +10,6 @@
 package secret
 
 import (
-	"path"
 	"regexp"
 	"strings"
 )
@@ -21,14 +20,19 @@ const Mark = "[redacted]"
 // CommandLine returns the arguments joined by spaces, with the secrets among
 // them replaced by [Mark].
 func CommandLine(args []string) string {
-	line := strings.Join(args, " ")
-	if !suspicious(line) {
-		return line
-	}
 	var w walk
-	shown := make([]string, len(args))
+	var shown []string // nil as long as nothing had to be hidden
 	for i, arg := range args {
-		shown[i] = w.next(arg)
+		as := w.next(arg)
+		if shown == nil && as != arg {
+			shown = append(make([]string, 0, len(args)), args[:i]...)
+		}
+		if shown != nil {
+			shown = append(shown, as)
+		}
+	}
+	if shown == nil {
+		shown = args
 	}
 	return patterns(strings.Join(shown, " "))
 }
@@ -36,9 +40,6 @@ func CommandLine(args []string) string {
 // Text returns s, a command line or any other text, with the secrets in it
 // replaced by [Mark].
 func Text(s string) string {
-	if !suspicious(s) {
-		return s
-	}
 	return text(s, 0)
 }
 
@@ -64,29 +65,6 @@ func Label(name, value string) string {
 
 // words are runs of anything but white space, quoted parts included.
 var words = regexp.MustCompile(`(?:[^\s"']|"[^"]*"?|'[^']*'?)+`)
-
-// hints are what every secret that this package can find has near it, in lower
-// case. Most command lines hold none of them and are done with at once.
-var hints = []string{
-	"pass", "pwd", "secret", "token", "key", "auth", "cred", "bearer", "cookie", "sig", "jwt",
-	"://", "akia", "asia", "gh", "glpat", "xox", "xapp", "sk-", "sk_", "rk_", "aiza", "ya29", "npm_", "pypi-",
-	"hf_", "eyj", "dop_v1", "sg.", "hvs.", "begin ",
-}
-
-func suspicious(s string) bool {
-	lower := strings.ToLower(s)
-	for _, hint := range hints {
-		if strings.Contains(lower, hint) {
-			return true
-		}
-	}
-	for name := range programs {
-		if strings.Contains(lower, name) {
-			return true
-		}
-	}
-	return false
-}
 
 // A walk goes along a command line and remembers whose options it is at.
 type walk struct {
@@ -164,8 +142,8 @@ func (w *walk) option(arg string) string {
 		w.expected = script
 		return arg
 	}
-	if p, ok := programs[strings.ToLower(path.Base(arg))]; ok {
-		w.program = &p
+	if p, ok := programNamed(arg); ok {
+		w.program = p
 		return arg
 	}
 	if shown, ok := w.shortOption(arg); ok {

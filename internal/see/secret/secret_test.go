@@ -123,7 +123,13 @@ func FuzzText(f *testing.F) {
 
 func BenchmarkCommandLine(b *testing.B) {
 	plain := []string{"/usr/lib/gcc/x86_64-linux-gnu/12/cc1plus", "-quiet", "-imultiarch", "x86_64-linux-gnu", "-D_GNU_SOURCE", "source.cc"}
-	for b.Loop() {
-		CommandLine(plain)
+	long := strings.Fields(strings.Repeat("-Dname.of.a.property=value /usr/share/java/library-1.2.3.jar ", 64) + "--password x")
+	for name, args := range map[string][]string{"plain": plain, "4 KiB with a secret": long} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				CommandLine(args)
+			}
+		})
 	}
 }
