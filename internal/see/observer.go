@@ -56,10 +56,7 @@ func New(o Options) (*Observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	sampler, err := sample.NewSampler(fs, sample.Options{Engines: engines(fs, o)})
-	if err != nil {
-		return nil, err
-	}
+	sampler := sample.NewSampler(fs, sample.Options{Engines: engines(fs, o)})
 	observer := &Observer{options: o, fs: fs, collector: newCollector(sampler, o.Interval)}
 	observer.store = store.New(Capacity, Retention, observer.collect)
 	return observer, nil

@@ -294,6 +294,9 @@ func unseen(engines []container.Listing, groups []Group) []Group {
 	}
 	var out []Group
 	for i := range engines {
+		if !engines[i].Current() {
+			continue // what it lists is of the past
+		}
 		for j := range engines[i].Containers {
 			info := &engines[i].Containers[j]
 			if seen[info.ID] || info.State != "running" && info.State != "paused" {

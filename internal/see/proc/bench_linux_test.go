@@ -245,6 +245,9 @@ func run(tb testing.TB, name string, args ...string) *os.ProcessState {
 
 func lookPath(tb testing.TB, name string) string {
 	tb.Helper()
+	if filepath.IsAbs(name) {
+		return name
+	}
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		path := filepath.Join(dir, name)
 		if info, err := os.Stat(path); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {

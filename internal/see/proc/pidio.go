@@ -34,7 +34,12 @@ func ParseIO(data []byte) (IO, error) {
 			if string(key) != field.key || seen>>i&1 == 1 {
 				continue
 			}
-			v, ok := parseUint(bytes.TrimSpace(value))
+			value = bytes.TrimSpace(value)
+			v, ok := parseUint(value)
+			if !ok && field.into == &io.CancelledWriteBytes {
+				// Older kernels let it dip below zero.
+				_, ok = parseUint(bytes.TrimPrefix(value, []byte{'-'}))
+			}
 			if !ok {
 				return IO{}, malformed("PID/io", line)
 			}

@@ -169,9 +169,6 @@ func (g *grouper) add(pass *Pass, p *placed, chain []link) int {
 // read reads the cgroups of the pass's groups and closes the files of those
 // that are gone.
 func (g *grouper) read(pass *Pass) {
-	if g.hierarchies == nil {
-		return
-	}
 	for i := range pass.Groups {
 		group := &pass.Groups[i]
 		if group.path == "" {

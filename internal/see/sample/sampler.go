@@ -50,15 +50,15 @@ type Sampler struct {
 }
 
 // NewSampler returns a sampler of that root.
-func NewSampler(fs proc.FS, o Options) (*Sampler, error) {
-	hierarchies, err := cgroup.Discover(fs)
-	if err != nil {
-		// Without cgroups there are no containers to see, and all the rest.
-		hierarchies = nil
-	}
-	s := &Sampler{
+func NewSampler(fs proc.FS, o Options) *Sampler {
+	// Without control groups there are no containers to see, and all the rest:
+	// the hierarchies are then empty.
+	hierarchies, _ := cgroup.Discover(fs)
+	kept := descriptors(o.KeepDescriptors)
+	hierarchies.LimitKept(kept / 4)
+	return &Sampler{
 		fs: fs, options: o, hierarchies: hierarchies,
-		scanner:    fs.NewScanner(proc.ScannerOptions{KeepDescriptors: descriptors(o.KeepDescriptors)}),
+		scanner:    fs.NewScanner(proc.ScannerOptions{KeepDescriptors: kept}),
 		table:      map[int32]*entry{},
 		groups:     newGrouper(hierarchies),
 		system:     newSystemReader(fs, hierarchies),
@@ -66,11 +66,10 @@ func NewSampler(fs proc.FS, o Options) (*Sampler, error) {
 		clockTicks: fs.ClockTicks(),
 		pageSize:   fs.PageSize(),
 	}
-	return s, nil
 }
 
 // descriptors keeps at most half of what the process may open, since clients,
-// containers and sessions need the rest.
+// control groups and sessions need the rest.
 func descriptors(wanted int) int {
 	switch {
 	case wanted < 0:

@@ -38,10 +38,7 @@ func tree(t testing.TB, files map[string]string) proc.FS {
 
 func take(t testing.TB, fs proc.FS) *Pass {
 	t.Helper()
-	s, err := NewSampler(fs, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := NewSampler(fs, Options{})
 	t.Cleanup(func() { s.Close() })
 	pass, err := s.Take(t.Context())
 	if err != nil {
@@ -155,10 +152,7 @@ func live(t testing.TB) *Sampler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := NewSampler(fs, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := NewSampler(fs, Options{})
 	t.Cleanup(func() { s.Close() })
 	return s
 }

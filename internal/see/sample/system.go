@@ -104,10 +104,6 @@ func (r *systemReader) readDisks(s *System) {
 }
 
 func (r *systemReader) readLimits(s *System) {
-	if r.hierarchies == nil {
-		s.Absent[FigureLimits] = proc.Unsupported
-		return
-	}
 	limits, err := r.hierarchies.Self()
 	if err != nil {
 		s.Absent[FigureLimits] = r.fs.ReasonOf(err)

@@ -9,10 +9,7 @@
 // doubt it hides, since a hidden word costs less than a shown password.
 package secret
 
-import (
-	"regexp"
-	"strings"
-)
+import "strings"
 
 // Mark stands where a secret was.
 const Mark = "[redacted]"
@@ -48,8 +45,7 @@ const deepest = 4
 
 func text(s string, depth int) string {
 	if depth < deepest {
-		w := walk{depth: depth}
-		s = words.ReplaceAllStringFunc(s, w.word)
+		s = (&walk{depth: depth}).words(s)
 	}
 	return patterns(s)
 }
@@ -62,9 +58,6 @@ func Label(name, value string) string {
 	}
 	return Text(value)
 }
-
-// words are runs of anything but white space, quoted parts included.
-var words = regexp.MustCompile(`(?:[^\s"']|"[^"]*"?|'[^']*'?)+`)
 
 // A walk goes along a command line and remembers whose options it is at.
 type walk struct {
@@ -84,6 +77,48 @@ const (
 	pair                // user and secret
 	script              // a command line in one argument, as after "sh -c"
 )
+
+// words returns a text word by word. Words are runs of anything but white
+// space, quoted parts included; what is between them stays as it is.
+func (w *walk) words(s string) string {
+	var b strings.Builder
+	done := 0
+	for begin := 0; begin < len(s); {
+		if isBlank(s[begin]) {
+			begin++
+			continue
+		}
+		end := wordEnd(s, begin)
+		if shown := w.word(s[begin:end]); shown != s[begin:end] {
+			b.WriteString(s[done:begin])
+			b.WriteString(shown)
+			done = end
+		}
+		begin = end
+	}
+	if done == 0 {
+		return s
+	}
+	return b.String() + s[done:]
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+// wordEnd is where the word ends that begins there. A quote that is not closed
+// reaches to the end.
+func wordEnd(s string, at int) int {
+	for at < len(s) && !isBlank(s[at]) {
+		if c := s[at]; c == '"' || c == '\'' {
+			closing := strings.IndexByte(s[at+1:], c)
+			if closing < 0 {
+				return len(s)
+			}
+			at += closing + 1
+		}
+		at++
+	}
+	return at
+}
 
 // word returns a word of a text, in which quotes are still part of it.
 func (w *walk) word(s string) string {
