@@ -38,3 +38,7 @@ func (c *Capture) Text(from, to int64) []byte {
 
 // Close releases the file.
 func (c *Capture) Close() error { return c.file.Close() }
+
+// Reset empties the file; the next byte is written at offset 0. It is meant for quiet moments: bytes that arrive
+// between the last read and the reset are lost.
+func (c *Capture) Reset() error { return c.file.Truncate(0) }

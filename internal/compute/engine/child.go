@@ -19,9 +19,11 @@ const (
 	Flooded   Cause = "processes" // the session had more processes than its limit
 )
 
-// The ladder of a stop: an interrupt at once, another when the first was swallowed, then the end of the group.
+// The ladder of a stop: an interrupt at once; one for the whole group when that was swallowed, for instance by a
+// program that the session waits for; another for the session after that program is gone; then the end of the group.
 const (
 	secondInterrupt = 250 * time.Millisecond
+	thirdInterrupt  = 400 * time.Millisecond
 	killAfter       = time.Second
 )
 
@@ -57,13 +59,22 @@ type Call struct {
 	Watch func()
 }
 
+// rung is one step of the ladder.
+type rung int
+
+const (
+	interrupt rung = iota
+	interruptGroup
+	killGroup
+)
+
 // stopper climbs the ladder for one call. Its timers end with the call.
 type stopper struct {
 	mu     sync.Mutex
 	cause  Cause
 	timers []*time.Timer
 	ended  bool
-	signal func(kill bool)
+	signal func(rung)
 }
 
 // begin asks the running call to stop, once; the first cause is the one reported.
@@ -74,9 +85,10 @@ func (s *stopper) begin(cause Cause) {
 		return
 	}
 	s.cause = cause
-	s.signal(false)
-	s.after(secondInterrupt, func() { s.signal(false) })
-	s.after(killAfter, func() { s.signal(true) })
+	s.signal(interrupt)
+	s.after(secondInterrupt, func() { s.signal(interruptGroup) })
+	s.after(thirdInterrupt, func() { s.signal(interrupt) })
+	s.after(killAfter, func() { s.signal(killGroup) })
 }
 
 // after runs f unless the call has ended. The caller holds the lock; f runs with it held, so that no signal is

@@ -225,7 +225,7 @@ func (c *Child) Nudge() {
 	}
 }
 
-func (c *Child) signal(kill bool) {
+func (c *Child) signal(r rung) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || c.dead {
@@ -234,12 +234,15 @@ func (c *Child) signal(kill bool) {
 	if _, gone := c.exited[c.pid]; gone {
 		return
 	}
-	if kill {
+	switch r {
+	case interrupt:
+		syscall.Kill(c.pid, syscall.SIGINT)
+	case interruptGroup:
+		syscall.Kill(-c.group(), syscall.SIGINT)
+	case killGroup:
 		syscall.Kill(-c.group(), syscall.SIGKILL)
 		syscall.Kill(c.pid, syscall.SIGKILL)
-		return
 	}
-	syscall.Kill(c.pid, syscall.SIGINT)
 }
 
 // group is the process group of the process that answers. The caller holds the lock.
@@ -307,7 +310,7 @@ func (c *Child) watch(s *stopper, call *Call) {
 			if s.cause == None {
 				s.cause = Flooded
 			}
-			s.signal(true)
+			s.signal(killGroup)
 		}
 		s.after(watchEvery, look)
 	}
@@ -379,11 +382,7 @@ func (c *Child) receive() (Dict, error) {
 			return nil, c.death()
 		}
 		if ok {
-			if d.Text("op") == "keeper" {
-				c.mu.Lock()
-				c.keeper, c.seq = int(d.Int("pid")), uint64(d.Int("seq"))
-				c.mu.Unlock()
-			}
+			c.heed(d)
 			return d, nil
 		}
 		n, err := c.reply.Read(c.in.room())
@@ -464,13 +463,7 @@ const recoverWithin = 2 * time.Second
 
 // takeOver wakes the keeper of a dead engine. Without one, or when it does not answer, the child is dead for good.
 func (c *Child) takeOver(d *Death) {
-	for c.drain() > 0 {
-		for {
-			if _, ok, err := c.in.next(); err != nil || !ok {
-				break
-			}
-		}
-	}
+	c.settle()
 	c.mu.Lock()
 	keeper, seq := c.keeper, c.seq
 	c.keeper = 0
@@ -503,6 +496,32 @@ func (c *Child) takeOver(d *Death) {
 	c.mu.Lock()
 	c.dead = true
 	c.mu.Unlock()
+}
+
+// settle reads what the dead process had written: the last word about its keeper is in it.
+func (c *Child) settle() {
+	for {
+		n := c.drain()
+		for {
+			d, ok, err := c.in.next()
+			if err != nil || !ok {
+				break
+			}
+			c.heed(d)
+		}
+		if n == 0 {
+			return
+		}
+	}
+}
+
+// heed notes which process would take over.
+func (c *Child) heed(d Dict) {
+	if d.Text("op") == "keeper" {
+		c.mu.Lock()
+		c.keeper, c.seq = int(d.Int("pid")), uint64(d.Int("seq"))
+		c.mu.Unlock()
+	}
 }
 
 // forgetEmptyGroups releases the groups of earlier processes that have no process any more. One that has is kept:
@@ -581,4 +600,22 @@ func anyGroup(groups []int) bool {
 		}
 	}
 	return false
+}
+
+// Check looks whether the process died between calls. Then it wakes the keeper and returns how the process ended;
+// otherwise it returns nil.
+func (c *Child) Check() *Death {
+	c.mu.Lock()
+	status, gone := c.exited[c.pid]
+	dead, closed := c.dead, c.closed
+	c.mu.Unlock()
+	switch {
+	case closed || dead:
+		return &Death{}
+	case !gone:
+		return nil
+	}
+	d := deathOf(status)
+	c.takeOver(d)
+	return d
 }

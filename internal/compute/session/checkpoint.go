@@ -1,0 +1,170 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/renameio/v2"
+
+	"topside/internal/compute/engine"
+)
+
+// UsageError is a call that cannot work as it was made; the text is the contract's (sections 5.7 to 5.10).
+type UsageError struct{ Text string }
+
+func (e *UsageError) Error() string { return e.Text }
+
+func usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
+
+// CheckLabel tells what is wrong with the name of a checkpoint.
+func CheckLabel(label string) error {
+	switch {
+	case label == "":
+		return usage("label must be non-empty")
+	case strings.HasPrefix(label, "."):
+		return usage("label must not start with '.'")
+	case strings.Contains(label, ".."):
+		return usage("label must not contain '..'")
+	}
+	for _, c := range []byte(label) {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-') {
+			return usage("label may only contain [A-Za-z0-9._-]")
+		}
+	}
+	return nil
+}
+
+func (s *Session) checkpointPath(what, label string) (string, error) {
+	if err := CheckLabel(label); err != nil {
+		return "", err
+	}
+	if !s.log.Enabled() {
+		return "", usage("%s requires phrase logging (TOPUP_LOG is off)", what)
+	}
+	if s.o.CheckpointDir == "" {
+		return "", usage("%s disabled (TOPUP_CHECKPOINT_DIR=off)", what)
+	}
+	return filepath.Join(s.o.CheckpointDir, label+s.o.Language.Capabilities().Extension), nil
+}
+
+// Checkpoint writes the log as a source file under the label and returns its path.
+func (s *Session) Checkpoint(ctx context.Context, label string) (string, error) {
+	path, err := s.checkpointPath("checkpoint", label)
+	if err != nil {
+		return "", err
+	}
+	_, leave, err := s.enter(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	if err := os.MkdirAll(s.o.CheckpointDir, 0o700); err != nil {
+		return "", usage("checkpoint: %v", err)
+	}
+	if err := renameio.WriteFile(path, []byte(s.log.Text()), 0o600); err != nil {
+		return "", usage("checkpoint: %v", err)
+	}
+	return path, nil
+}
+
+// Checkpoints lists the labels.
+func (s *Session) Checkpoints() ([]string, error) {
+	ext := s.o.Language.Capabilities().Extension
+	entries, err := os.ReadDir(s.o.CheckpointDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	labels := []string{}
+	for _, e := range entries {
+		if label, ok := strings.CutSuffix(e.Name(), ext); ok && CheckLabel(label) == nil && e.Type().IsRegular() {
+			labels = append(labels, label)
+		}
+	}
+	slices.Sort(labels)
+	return labels, nil
+}
+
+// Restore resets the session and evaluates the checkpoint, which becomes its log. When a phrase fails, the phrases
+// before it are the state and the log; the checkpoint itself and the previous log (path.1) stay.
+func (s *Session) Restore(ctx context.Context, label string) (Result, error) {
+	path, err := s.checkpointPath("restore", label)
+	if err != nil {
+		return Result{}, err
+	}
+	ctx, leave, err := s.enter(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	defer leave()
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Result{}, usage("no such checkpoint: %s", label)
+	}
+	if err != nil {
+		return Result{}, usage("restore: %v", err)
+	}
+	if err := s.reset(ctx); err != nil {
+		return Result{}, err
+	}
+	source := string(text)
+	return s.perform(ctx, Request{Source: source}, func(ctx context.Context, c *engine.Child, seq uint64, call *engine.Call) (engine.Reply, error) {
+		return c.Eval(ctx, seq, source, s.log.Path(), true, 0, call)
+	}, func(reply engine.Reply) {
+		whole := source
+		if reply.Failure != nil {
+			whole = ""
+		} else if whole != "" && !strings.HasSuffix(whole, "\n") {
+			whole += "\n"
+		}
+		if err := s.log.replace(s.entries(source, reply.Phrases), whole); err != nil {
+			s.note("log", "the phrase log cannot be written: "+err.Error())
+		}
+	})
+}
+
+// Load loads a compiled archive. It is not in the log; a replay after a crash loads it again.
+func (s *Session) Load(ctx context.Context, path string) (Result, error) {
+	caps := s.o.Language.Capabilities()
+	ext := strings.ToLower(filepath.Ext(path))
+	if !slices.Contains(caps.Archives, ext) {
+		if ext == "" {
+			ext = "(none)"
+		}
+		return Result{}, usage("load: %s has extension %s; this driver accepts %s", path, ext, acceptText(s.o.Language, caps))
+	}
+	if _, err := os.Stat(path); err != nil {
+		return Result{}, usage("load: file not found: %s", path)
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return Result{}, err
+	}
+	ctx, leave, err := s.enter(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	defer leave()
+	return s.perform(ctx, Request{Source: ""}, func(ctx context.Context, c *engine.Child, seq uint64, call *engine.Call) (engine.Reply, error) {
+		return c.Load(ctx, seq, absolute, call)
+	}, func(reply engine.Reply) {
+		if reply.Failure == nil {
+			s.log.add([]entry{{seq: s.seq, load: absolute}})
+		}
+	})
+}
+
+func acceptText(l engine.Language, caps engine.Capabilities) string {
+	switch l.Name() {
+	case "ocaml":
+		return ".cma (got Sys.backend_type = Bytecode)"
+	case "ocaml-native":
+		return ".cmxs (got Sys.backend_type = Native)"
+	}
+	return strings.Join(caps.Archives, ", ")
+}

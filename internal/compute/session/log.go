@@ -1,0 +1,249 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// entry is one phrase that took effect, or an archive that was loaded.
+type entry struct {
+	seq  uint64 // of the evaluation it belongs to
+	text string // with terminator and newline; "" for an archive
+	load string // path of an archive; such entries are replayed and not written
+}
+
+// Log is the history of a session as source that a person can read and run. What is in memory is the truth; the
+// file mirrors it.
+//
+// The file belongs to one server at a time: it is locked while it is in use, and a second server that is given the
+// same path writes path-2 instead. A log of an earlier run is put aside as path.1, path.2 … unless it is resumed.
+type Log struct {
+	mu      sync.Mutex
+	wanted  string // the configured path, "" for no file
+	path    string // the path in use, "" before the first write
+	file    *os.File
+	entries []entry
+}
+
+// keptLogs is how many logs of earlier runs are kept.
+const keptLogs = 5
+
+func newLog(path string) *Log { return &Log{wanted: path} }
+
+// Enabled tells whether there is a log file.
+func (l *Log) Enabled() bool { return l.wanted != "" }
+
+// Path is the file in use, or the one that would be.
+func (l *Log) Path() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.path != "" {
+		return l.path
+	}
+	return l.wanted
+}
+
+// Text is the whole log.
+func (l *Log) Text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text()
+}
+
+func (l *Log) text() string {
+	var b strings.Builder
+	for _, e := range l.entries {
+		b.WriteString(e.text)
+	}
+	return b.String()
+}
+
+// Len is the number of phrases.
+func (l *Log) Len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.entries)
+}
+
+// after returns the entries of evaluations later than seq.
+func (l *Log) after(seq uint64) []entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, e := range l.entries {
+		if e.seq > seq {
+			return append([]entry(nil), l.entries[i:]...)
+		}
+	}
+	return nil
+}
+
+// add appends entries in memory and to the file. An error means that the file could not be written.
+func (l *Log) add(entries []entry) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries = append(l.entries, entries...)
+	if l.wanted == "" {
+		return nil
+	}
+	var b strings.Builder
+	for _, e := range entries {
+		b.WriteString(e.text)
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	if l.file == nil {
+		if err := l.claim(false); err != nil {
+			return err
+		}
+		// Whatever could not be written earlier is written now.
+		b.Reset()
+		b.WriteString(l.text())
+	}
+	_, err := l.file.WriteString(b.String())
+	return err
+}
+
+// claim opens and locks the file. A file with content is put aside first unless it is to be resumed. The caller
+// holds the lock.
+func (l *Log) claim(resume bool) error {
+	if err := os.MkdirAll(filepath.Dir(l.wanted), 0o700); err != nil {
+		return err
+	}
+	for n := 1; n <= 100; n++ {
+		path := numbered(l.wanted, n)
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
+		if err != nil {
+			return err
+		}
+		if tryLock(f) != nil {
+			f.Close()
+			continue
+		}
+		if !sameFile(f, path) {
+			f.Close()
+			n--
+			continue
+		}
+		info, err := f.Stat()
+		if err != nil || !info.Mode().IsRegular() {
+			f.Close()
+			return errors.Join(err, fmt.Errorf("%s is not a regular file", path))
+		}
+		if info.Size() > 0 && !resume {
+			// The lock of the old file goes with it; the new one is taken in the next round.
+			err := putAside(path)
+			f.Close()
+			if err != nil {
+				return err
+			}
+			n--
+			continue
+		}
+		l.path, l.file = path, f
+		return nil
+	}
+	return fmt.Errorf("%s and a hundred like it are in use", l.wanted)
+}
+
+// numbered returns path for 1, and path-2.ml, path-3.ml … for others.
+func numbered(path string, n int) string {
+	if n == 1 {
+		return path
+	}
+	ext := filepath.Ext(path)
+	return fmt.Sprintf("%s-%d%s", strings.TrimSuffix(path, ext), n, ext)
+}
+
+// putAside renames the file to path.1 and moves the older ones up.
+func putAside(path string) error {
+	for n := keptLogs; n > 1; n-- {
+		err := os.Rename(fmt.Sprintf("%s.%d", path, n-1), fmt.Sprintf("%s.%d", path, n))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return os.Rename(path, path+".1")
+}
+
+// resume claims the file and returns what an earlier run left in it; "" when there is none.
+func (l *Log) resume() (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.wanted == "" {
+		return "", nil
+	}
+	if _, err := os.Stat(l.wanted); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if l.file == nil {
+		if err := l.claim(true); err != nil {
+			return "", err
+		}
+	}
+	b, err := os.ReadFile(l.path)
+	return string(b), err
+}
+
+// replace makes the entries the whole log. The previous file is kept as path.1. text is written to the file instead
+// of the entries when it is not empty: what a person wrote keeps its comments.
+func (l *Log) replace(entries []entry, text string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries = entries
+	if l.wanted == "" {
+		return nil
+	}
+	if text == "" {
+		text = l.text()
+	}
+	if l.file == nil {
+		if _, err := os.Stat(l.wanted); errors.Is(err, fs.ErrNotExist) && text == "" {
+			return nil
+		}
+		if err := l.claim(false); err != nil {
+			return err
+		}
+	}
+	tmp, err := os.OpenFile(l.path+".tmp", os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	fail := func(err error) error {
+		tmp.Close()
+		os.Remove(l.path + ".tmp")
+		return err
+	}
+	if _, err := tmp.WriteString(text); err != nil {
+		return fail(err)
+	}
+	if err := tryLock(tmp); err != nil {
+		return fail(err)
+	}
+	if info, err := l.file.Stat(); err == nil && info.Size() > 0 {
+		if err := putAside(l.path); err != nil {
+			return fail(err)
+		}
+	}
+	if err := os.Rename(l.path+".tmp", l.path); err != nil {
+		return fail(err)
+	}
+	l.file.Close()
+	l.file = tmp
+	return nil
+}
+
+// drop forgets the history, in memory only when the file is to be resumed later.
+func (l *Log) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file != nil {
+		l.file.Close()
+		l.file = nil
+	}
+}

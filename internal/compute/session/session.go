@@ -1,0 +1,360 @@
+// Package session is a workspace in which source is evaluated, across calls and across deaths of its process.
+//
+// A Session owns one child of package engine, the log of what took effect, and the bounds on what is reported. One
+// call works at a time, in order of arrival; a waiting call and a running one can be cancelled. When the process
+// dies, is killed or exits, the state from before that evaluation comes back: from the child's own keeper where the
+// language has one, else by evaluating the log again. Every reply carries the generation, which counts processes.
+//
+// Files: session.go the life, eval.go the calls, run.go evaluations in the background, recover.go the deaths,
+// log.go, spill.go and checkpoint.go what is on disk, result.go what callers get.
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"topside/internal/compute/engine"
+)
+
+// Options of a session. Zero values mean what the fields say.
+type Options struct {
+	Name     string // "" for the default session
+	Language engine.Language
+	Engine   engine.Options
+	// LogPath is the phrase log (TOPUP_LOG); "" keeps the log in memory only, and then there are no checkpoints.
+	LogPath string
+	// CheckpointDir is the folder of checkpoints (TOPUP_CHECKPOINT_DIR); "" means none.
+	CheckpointDir string
+	// Spill keeps long texts (TOPUP_SPILL_DIR); nil keeps none.
+	Spill *Spill
+	// Inline is the limit of each reported text in bytes; 0 means 8192.
+	Inline int
+	// Prewarm is a source file that is run at the start; its bindings are not in the log.
+	Prewarm string
+	// Resume evaluates the log that an earlier server left at LogPath.
+	Resume bool
+	// Child provides a started child; nil starts one. The pool gives prewarmed ones.
+	Child func(ctx context.Context) (*engine.Child, error)
+}
+
+// State of a session.
+type State string
+
+// The states. A recovering session answers its next call when it is back.
+const (
+	Idle       State = "idle"
+	Busy       State = "busy"
+	Recovering State = "recovering"
+	Closed     State = "closed"
+)
+
+// Status is a snapshot of a session.
+type Status struct {
+	Name       string
+	Engine     string
+	State      State
+	Generation uint64
+	Pid        int
+	Waiting    int // calls in the queue
+	Phrases    int // in the log
+	LogPath    string
+	LastUsed   time.Time
+	Running    string // the first bytes of the source being evaluated
+	Since      time.Time
+}
+
+// ErrClosed is the error of calls on a closed session.
+var ErrClosed = errors.New("the session is closed")
+
+// Session is safe for concurrent use.
+type Session struct {
+	o     Options
+	queue queue
+	log   *Log
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wait   sync.WaitGroup
+
+	// The fields below belong to the caller that is in the queue's turn.
+	seq       uint64
+	outSeen   int64
+	errSeen   int64
+	prewarmed bool
+
+	mu         sync.Mutex
+	child      *engine.Child
+	state      State
+	generation uint64
+	lastUsed   time.Time
+	running    string
+	since      time.Time
+	notes      []string
+	noted      map[string]bool
+	runs       []*Run
+	nextRun    uint64
+	live       *output // of the running evaluation
+	closed     bool
+}
+
+// Open starts a session. A failing prewarm file is an *Error or *PrewarmError and leaves nothing behind.
+func Open(ctx context.Context, o Options) (*Session, error) {
+	if o.Inline == 0 {
+		o.Inline = 8192
+	}
+	s := &Session{o: o, log: newLog(o.LogPath), state: Idle, lastUsed: time.Now(), noted: map[string]bool{}}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	child, err := s.newChild(ctx)
+	if err != nil {
+		s.cancel()
+		return nil, err
+	}
+	s.setChild(child)
+	if err := s.begin(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// PrewarmError is a prewarm file that failed.
+type PrewarmError struct {
+	Path string
+	Err  error
+}
+
+func (e *PrewarmError) Error() string { return e.Err.Error() }
+func (e *PrewarmError) Unwrap() error { return e.Err }
+
+// begin runs the prewarm file and the log of an earlier run.
+func (s *Session) begin(ctx context.Context) error {
+	if s.o.Prewarm != "" {
+		if err := s.prewarm(ctx, s.current()); err != nil {
+			return &PrewarmError{s.o.Prewarm, err}
+		}
+		s.prewarmed = true
+	}
+	if s.o.Resume && s.log.Enabled() {
+		text, err := s.log.resume()
+		if err != nil {
+			s.note("log", "the log of the earlier run cannot be read: "+err.Error())
+			return nil
+		}
+		if text != "" {
+			s.resumeLog(ctx, text)
+		}
+	}
+	return nil
+}
+
+// resumeLog evaluates what an earlier server left. A phrase that fails is reported and the rest is kept aside, so
+// that nothing stored is lost.
+func (s *Session) resumeLog(ctx context.Context, text string) {
+	s.seq++
+	call := engine.Call{}
+	reply, err := s.current().Eval(ctx, s.seq, text, s.log.Path(), true, 0, &call)
+	if err == nil {
+		s.log.mu.Lock()
+		s.log.entries = s.entries(text, reply.Phrases)
+		s.log.mu.Unlock()
+	}
+	s.skipOutput()
+	if err != nil || reply.Failure != nil {
+		why := "the process ended"
+		if err == nil {
+			why = reply.Failure.Message
+		}
+		s.note("resume", "the log of the earlier run could not be evaluated to its end ("+why+"); it is kept as "+s.log.Path()+".1")
+		if err := s.log.replace(s.log.entries, ""); err != nil {
+			s.note("log", "the log cannot be written: "+err.Error())
+		}
+	}
+	if err != nil {
+		s.recoverFrom(ctx, err)
+	}
+}
+
+func (s *Session) newChild(ctx context.Context) (*engine.Child, error) {
+	if s.o.Child != nil {
+		return s.o.Child(ctx)
+	}
+	return engine.Start(ctx, s.o.Language, s.o.Engine)
+}
+
+func (s *Session) setChild(c *engine.Child) {
+	s.mu.Lock()
+	s.child = c
+	s.generation++
+	closed := s.closed
+	s.mu.Unlock()
+	s.outSeen, s.errSeen = c.Out.Size(), c.Err.Size()
+	if closed {
+		c.Close()
+	}
+}
+
+func (s *Session) current() *engine.Child {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.child
+}
+
+// Language of the session.
+func (s *Session) Language() engine.Language { return s.o.Language }
+
+// Log of the session.
+func (s *Session) Log() *Log { return s.log }
+
+// Status of the session now.
+func (s *Session) Status() Status {
+	_, waiting := s.queue.length()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := Status{
+		Name: s.o.Name, Engine: s.o.Language.Name(), State: s.state, Generation: s.generation, Waiting: waiting,
+		Phrases: s.log.Len(), LogPath: s.log.Path(), LastUsed: s.lastUsed, Running: s.running, Since: s.since,
+	}
+	if s.child != nil {
+		st.Pid = s.child.Pid()
+	}
+	return st
+}
+
+func (s *Session) setState(state State, running string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	s.state = state
+	s.lastUsed = time.Now()
+	s.running = running
+	if state == Busy {
+		s.since = s.lastUsed
+	}
+}
+
+func (s *Session) setLive(o *output) {
+	s.mu.Lock()
+	s.live = o
+	s.mu.Unlock()
+}
+
+// note keeps a trouble for the next result, each kind once.
+func (s *Session) note(kind, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.noted[kind] {
+		s.noted[kind] = true
+		s.notes = append(s.notes, text)
+	}
+}
+
+func (s *Session) takeNotes() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	notes := s.notes
+	s.notes = nil
+	return notes
+}
+
+// Cancel stops the running evaluation and tells whether there was one. It returns at once; calls that wait in the
+// queue are not touched.
+func (s *Session) Cancel() bool {
+	c := s.current()
+	return c != nil && c.Interrupt()
+}
+
+// Close ends the session and every process it started. Running and waiting calls return ErrClosed.
+func (s *Session) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.state = Closed
+	child := s.child
+	s.mu.Unlock()
+	s.cancel()
+	if child != nil {
+		child.Close()
+	}
+	s.wait.Wait()
+	s.log.close()
+	return nil
+}
+
+// enter takes the session's turn for a call, bounded by the life of the session too.
+func (s *Session) enter(ctx context.Context) (context.Context, func(), error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.ctx, func() { cancel(ErrClosed) })
+	if err := s.queue.enter(ctx); err != nil {
+		stop()
+		cancel(nil)
+		if s.ctx.Err() != nil {
+			return nil, nil, ErrClosed
+		}
+		return nil, nil, fmt.Errorf("cancelled before it began: %w", err)
+	}
+	return ctx, func() {
+		s.queue.leave()
+		stop()
+		cancel(nil)
+	}, nil
+}
+
+// Reset gives the session a fresh process without bindings, libraries or prewarm, and starts a new log; the old
+// one is kept aside.
+func (s *Session) Reset(ctx context.Context) error {
+	ctx, leave, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return s.reset(ctx)
+}
+
+func (s *Session) reset(ctx context.Context) error {
+	fresh, err := s.newChild(ctx)
+	if err != nil {
+		return err
+	}
+	s.replaceChild(fresh)
+	s.prewarmed = false
+	if err := s.log.replace(nil, ""); err != nil {
+		s.note("log", "the log cannot be written: "+err.Error())
+	}
+	return nil
+}
+
+func (s *Session) replaceChild(fresh *engine.Child) {
+	old := s.current()
+	s.setChild(fresh)
+	if old != nil {
+		s.wait.Go(func() { old.Close() })
+	}
+}
+
+// prewarm runs the prewarm file in the child.
+func (s *Session) prewarm(ctx context.Context, c *engine.Child) error {
+	source, err := os.ReadFile(s.o.Prewarm)
+	if err != nil {
+		return err
+	}
+	call := engine.Call{}
+	s.seq++
+	reply, err := c.Eval(ctx, s.seq, string(source), s.o.Prewarm, true, 0, &call)
+	s.skipOutput()
+	if err != nil {
+		return err
+	}
+	if reply.Failure != nil {
+		return s.failure(reply.Failure, call.Cause, "")
+	}
+	return nil
+}
