@@ -7,6 +7,7 @@ package proc
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 )
@@ -31,24 +32,36 @@ type capacity struct {
 const (
 	// statfsPatience is how long one pass waits for its slowest filesystem.
 	statfsPatience = 300 * time.Millisecond
-	// statfsAtOnce bounds the calls that run, or hang, at the same time.
+	// statfsAtOnce bounds the calls of one lane that run, or hang, at the same
+	// time.
 	statfsAtOnce = 8
 )
 
 // Filesystems asks for usage and remembers which mounts have not answered yet.
 // A call that hangs in the kernel cannot be ended: its goroutine stays until
-// the mount answers or is gone, and there are at most eight of them.
+// the mount answers or is gone, and there are at most sixteen of them.
 type Filesystems struct {
 	fs       FS
 	statfs   func(path string) (capacity, error)
 	patience time.Duration
 
-	turn  chan struct{} // one pass at a time
-	slots chan struct{} // one per call in flight
+	turn chan struct{} // one pass at a time
+	// Mounts that depend on another machine or process have a lane of their
+	// own, so that dead ones do not keep local disks from being asked.
+	local, remote lane
+}
+
+// A lane bounds the calls that are in flight.
+type lane struct {
+	slots chan struct{} // one per call
 
 	mu      sync.Mutex
 	pending map[string]bool // mount points with a call in flight
 	late    int             // how many of them outlived their pass
+}
+
+func newLane() lane {
+	return lane{slots: make(chan struct{}, statfsAtOnce), pending: make(map[string]bool)}
 }
 
 // NewFilesystems returns the asker of one FS.
@@ -59,9 +72,7 @@ func (f FS) NewFilesystems() *Filesystems {
 func newFilesystems(f FS, ask func(string) (capacity, error)) *Filesystems {
 	return &Filesystems{
 		fs: f, statfs: ask, patience: statfsPatience,
-		turn:    make(chan struct{}, 1),
-		slots:   make(chan struct{}, statfsAtOnce),
-		pending: make(map[string]bool),
+		turn: make(chan struct{}, 1), local: newLane(), remote: newLane(),
 	}
 }
 
@@ -104,25 +115,15 @@ func (p *Filesystems) Usage(ctx context.Context, mounts []Mount) []Usage {
 func (p *Filesystems) pass(ctx context.Context, usages []Usage) {
 	// Room for every answer: a late one is dropped here, and blocks nobody.
 	answers := make(chan answer, len(usages))
-	asked := 0
-	for i := range usages {
-		started, ended := p.start(ctx, i, usages[i].Mount.Point, answers)
-		if ended {
-			break
-		}
-		if started {
-			asked++
-		}
-	}
+	asked := p.ask(ctx, &p.local, usages, answers) + p.ask(ctx, &p.remote, usages, answers)
 	for ; asked > 0; asked-- {
 		select {
 		case a := <-answers:
 			p.fill(&usages[a.index], a)
 		case <-ctx.Done():
 			p.collect(usages, answers)
-			p.mu.Lock()
-			p.late = len(p.pending)
-			p.mu.Unlock()
+			p.local.outlive()
+			p.remote.outlive()
 			return
 		}
 	}
@@ -140,36 +141,66 @@ func (p *Filesystems) collect(usages []Usage, answers <-chan answer) {
 	}
 }
 
-// start puts the question to one mount, unless it still owes an answer.
-// ended is true when no more can be asked in this pass.
-func (p *Filesystems) start(ctx context.Context, index int, point string, answers chan<- answer) (started, ended bool) {
-	p.mu.Lock()
-	owes, stuck := p.pending[point], p.late >= statfsAtOnce
-	p.mu.Unlock()
-	if owes {
-		return false, false
+// ask puts the question to the mounts of one lane, and returns to how many.
+func (p *Filesystems) ask(ctx context.Context, l *lane, usages []Usage, answers chan<- answer) (asked int) {
+	for i := range usages {
+		m := usages[i].Mount
+		if remoteType(m.Type) != (l == &p.remote) || !l.free(m.Point) {
+			continue
+		}
+		if !l.enter(ctx, m.Point) {
+			return asked
+		}
+		asked++
+		go func() {
+			got, err := p.statfs(filepath.Join(p.fs.root, m.Point))
+			l.leave(m.Point)
+			answers <- answer{i, got, err}
+		}()
 	}
+	return asked
+}
+
+// free reports whether a mount owes no answer.
+func (l *lane) free(point string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.pending[point]
+}
+
+// enter waits for a slot. It fails when ctx ends, and at once when all slots
+// are held by calls that outlived an earlier pass.
+func (l *lane) enter(ctx context.Context, point string) bool {
+	l.mu.Lock()
+	stuck := l.late >= statfsAtOnce
+	l.mu.Unlock()
 	if stuck {
-		return false, true
+		return false
 	}
 	select {
-	case p.slots <- struct{}{}:
+	case l.slots <- struct{}{}:
 	case <-ctx.Done():
-		return false, true
+		return false
 	}
-	p.mu.Lock()
-	p.pending[point] = true
-	p.mu.Unlock()
-	go func() {
-		got, err := p.statfs(filepath.Join(p.fs.root, point))
-		p.mu.Lock()
-		delete(p.pending, point)
-		p.late = min(p.late, len(p.pending))
-		p.mu.Unlock()
-		<-p.slots
-		answers <- answer{index, got, err}
-	}()
-	return true, false
+	l.mu.Lock()
+	l.pending[point] = true
+	l.mu.Unlock()
+	return true
+}
+
+func (l *lane) leave(point string) {
+	l.mu.Lock()
+	delete(l.pending, point)
+	l.late = min(l.late, len(l.pending))
+	l.mu.Unlock()
+	<-l.slots
+}
+
+// outlive notes at the end of a pass which calls have not come back.
+func (l *lane) outlive() {
+	l.mu.Lock()
+	l.late = len(l.pending)
+	l.mu.Unlock()
 }
 
 func (p *Filesystems) fill(u *Usage, a answer) {
@@ -234,6 +265,17 @@ func closer(m, other Mount) bool {
 		return m.Root == "/"
 	}
 	return len(m.Point) < len(other.Point)
+}
+
+// remoteType tells the filesystems whose answer comes from another machine or
+// from a process.
+func remoteType(kind string) bool {
+	switch kind {
+	case "nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "9p", "afs", "ceph", "coda", "glusterfs", "gfs2",
+		"lustre", "ocfs2", "gpfs", "beegfs", "orangefs", "virtiofs", "fuse", "fuseblk":
+		return true
+	}
+	return strings.HasPrefix(kind, "fuse.")
 }
 
 func realType(m Mount) bool {
