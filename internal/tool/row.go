@@ -115,7 +115,7 @@ func (w *rowWriter) process(line *row, r *resource.Resource) {
 	if reason, missing := p.Facts.Absent["args"]; missing {
 		line.note("args", reason != sample.KernelTask, string(reason))
 	}
-	full := commandLine(r, w.showSecrets, 64*w.argsLength)
+	full := commandLine(r, w.showSecrets, w.argsLength+nameLimit)
 	full = withoutProgram(full, line.Usage.Name)
 	line.Usage.Args, line.Usage.ArgsCut = plaintext.Bounded(full, w.argsLength)
 }

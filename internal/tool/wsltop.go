@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"topside/internal/see"
@@ -287,20 +288,28 @@ func commandLine(r *resource.Resource, showSecrets bool, limit int) string {
 		return ""
 	}
 	if !showSecrets && r.Proc != nil {
-		line = secret.CommandLine(leading(r.Proc.Facts.Args, 8*limit))
+		line = secret.CommandLine(leading(r.Proc.Facts.Args, 2*limit+512))
 	}
 	line, _ = plaintext.Bounded(line, limit)
 	return line
 }
 
-// leading returns the first arguments, of at least that many bytes together: a
-// command line can have megabytes, of which the rest would be cut anyway.
+// leading returns the first arguments, of at least that many bytes together
+// where there are so many: a command line can have megabytes, most of which
+// would be cut anyway. A long argument is cut at a space, so that no secret is.
 func leading(args []string, enough int) []string {
 	total := 0
 	for i, arg := range args {
-		if total += len(arg); total > enough {
-			return args[:i+1]
+		if total += len(arg) + 1; total <= enough {
+			continue
 		}
+		first := append(make([]string, 0, i+1), args[:i+1]...)
+		if least := len(arg) - (total - enough); least > 0 && least < len(arg) {
+			if space := strings.IndexByte(arg[least:], ' '); space >= 0 {
+				first[i] = arg[:least+space]
+			}
+		}
+		return first
 	}
 	return args
 }
