@@ -1,0 +1,332 @@
+// Package config holds the configuration of steer: what the terminal view
+// looks like, how often it samples, the limits of the thresholds, the path of
+// the policy, and the alerts that a person does not want to see again.
+//
+// The file is JSON, owner-only, and replaced atomically ([Store]). Keys that
+// this version does not know are reported and kept. The names of themes and
+// layouts, and the bounds of the interval, are those of the xtop contract
+// (sections 2.5 and 5).
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"topside/internal/steer/threshold"
+)
+
+// Version is the version of the file that this program writes.
+const Version = 1
+
+// The bounds of [Config.Interval].
+const (
+	MinInterval     = 100 * time.Millisecond
+	MaxInterval     = time.Hour
+	DefaultInterval = time.Second
+)
+
+// Themes are the names of the twelve themes, the default first.
+var Themes = []string{"x", "berlin", "bogota", "helsinki", "lahabana", "london", "madrid", "miami", "oslo", "paris", "praha", "tokio"}
+
+// Layouts are the display names of the seven layouts, the default first.
+var Layouts = []string{"Dashboard", "Vertical", "Horizontal", "CPU Focus", "Memory Focus", "Network Focus", "Process Focus"}
+
+// layoutModes are the names that the original's file uses instead.
+var layoutModes = map[string]string{
+	"CpuFocus": "CPU Focus", "MemoryFocus": "Memory Focus", "NetworkFocus": "Network Focus", "ProcessFocus": "Process Focus",
+}
+
+// A Config is the configuration. Treat it as a value: [Clone] it to change it.
+type Config struct {
+	Theme      string
+	Layout     string // display name
+	Interval   time.Duration
+	Thresholds threshold.Settings
+	// Policy is the path of the policy file; "" is "policy" beside this file.
+	Policy string
+	// Keys binds an action of the terminal view to key names.
+	Keys map[string][]string
+	// Suppressed are the alerts that are not shown.
+	Suppressed []Suppression
+	// Unknown are the keys of the file that this version does not know, with
+	// their values; they are written back as they were.
+	Unknown map[string]json.RawMessage
+	// FileVersion is that of the file that was read; [Version] for a new one.
+	FileVersion int
+	// Remarks are what a reader of the configuration should know: unknown
+	// keys, values that were out of bounds and are not used.
+	Remarks []string
+}
+
+// A Suppression keeps alerts from being shown. Its fields are joined by "and";
+// an empty one matches everything, and at least one must be set.
+type Suppression struct {
+	Rule    string    `json:"rule,omitempty"`
+	Process string    `json:"process,omitempty"` // name, or path of the executable
+	Unit    string    `json:"unit,omitempty"`    // systemd unit or container
+	Reason  string    `json:"reason,omitempty"`
+	Until   time.Time `json:"until,omitzero"` // zero is for ever
+}
+
+// ErrInvalid is wrapped by the errors of values that cannot be used.
+var ErrInvalid = errors.New("invalid configuration")
+
+// Validate reports a suppression that would match every alert.
+func (s Suppression) Validate() error {
+	if s.Rule == "" && s.Process == "" && s.Unit == "" {
+		return fmt.Errorf("%w: a suppression needs a rule, a process or a unit; without any it would hide every alert", ErrInvalid)
+	}
+	return nil
+}
+
+// Default is the configuration of a new user.
+func Default() Config {
+	return Config{Theme: Themes[0], Layout: Layouts[0], Interval: DefaultInterval, Thresholds: threshold.Defaults(), FileVersion: Version}
+}
+
+// Clone returns a copy that shares nothing that can be changed.
+func (c Config) Clone() Config {
+	c.Thresholds = maps.Clone(c.Thresholds)
+	c.Suppressed = slices.Clone(c.Suppressed)
+	c.Unknown = maps.Clone(c.Unknown)
+	c.Remarks = slices.Clone(c.Remarks)
+	keys := make(map[string][]string, len(c.Keys))
+	for action, names := range c.Keys {
+		keys[action] = slices.Clone(names)
+	}
+	c.Keys = keys
+	return c
+}
+
+// SetTheme chooses a theme by its exact name; it is false when there is none.
+func (c *Config) SetTheme(name string) bool {
+	if !slices.Contains(Themes, name) {
+		return false
+	}
+	c.Theme = name
+	return true
+}
+
+// SetLayout chooses a layout by its display name, or by the name that it has in
+// the original's file; it is false when there is none.
+func (c *Config) SetLayout(name string) bool {
+	if display, ok := layoutModes[name]; ok {
+		name = display
+	}
+	if !slices.Contains(Layouts, name) {
+		return false
+	}
+	c.Layout = name
+	return true
+}
+
+// SetInterval sets the sampling interval in milliseconds, moved to the nearest
+// bound, and returns what it became. A negative one is an error that wraps
+// [ErrInvalid].
+func (c *Config) SetInterval(ms int64) (time.Duration, error) {
+	if ms < 0 {
+		return 0, fmt.Errorf("%w: interval_ms is %d; it must be from %d to %d", ErrInvalid, ms, MinInterval.Milliseconds(), MaxInterval.Milliseconds())
+	}
+	c.Interval = time.Duration(min(max(ms, MinInterval.Milliseconds()), MaxInterval.Milliseconds())) * time.Millisecond
+	return c.Interval, nil
+}
+
+// SetLimits changes the limits of the metrics named and leaves how long they
+// must be exceeded as it is. Nothing is changed when one of them is invalid.
+func (c *Config) SetLimits(limits map[threshold.Metric]float64) error {
+	changed := maps.Clone(c.Thresholds)
+	if changed == nil {
+		changed = threshold.Settings{}
+	}
+	for m, limit := range limits {
+		setting := changed.Of(m)
+		setting.Limit = limit
+		changed[m] = setting
+	}
+	if err := changed.Validate(); err != nil {
+		return err
+	}
+	c.Thresholds = changed
+	return nil
+}
+
+// file is the shape of the configuration file.
+type file struct {
+	Version    int                        `json:"version"`
+	Theme      *string                    `json:"theme"`
+	Layout     *string                    `json:"layout"`
+	IntervalMS *int64                     `json:"interval_ms"`
+	Thresholds map[string]thresholdInFile `json:"thresholds"`
+	Policy     *string                    `json:"policy,omitempty"`
+	Keys       map[string][]string        `json:"keybindings,omitempty"`
+	Suppressed []Suppression              `json:"suppressed,omitempty"`
+}
+
+type thresholdInFile struct {
+	Limit *float64 `json:"limit"`
+	Hold  *float64 `json:"hold_seconds,omitempty"`
+	Slack *float64 `json:"slack,omitempty"`
+}
+
+var knownKeys = []string{"version", "theme", "layout", "interval_ms", "thresholds", "policy", "keybindings", "suppressed"}
+
+// Parse reads the content of a configuration file. What is missing has its
+// default; a value that cannot be used is remarked upon and has its default
+// too. The error is of content that is not one JSON object, and says where.
+func Parse(data []byte) (Config, error) {
+	c := Default()
+	if len(bytes.TrimSpace(data)) == 0 {
+		return c, fmt.Errorf("%w: the file is empty", ErrInvalid)
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(data, &keys); err != nil {
+		return c, fmt.Errorf("%w: %s", ErrInvalid, describe(data, err))
+	}
+	var f file
+	for key, raw := range keys {
+		if !slices.Contains(knownKeys, key) {
+			if c.Unknown == nil {
+				c.Unknown = map[string]json.RawMessage{}
+			}
+			c.Unknown[key] = raw
+		}
+	}
+	for _, key := range knownKeys {
+		raw, ok := keys[key]
+		if !ok {
+			continue
+		}
+		one, _ := json.Marshal(map[string]json.RawMessage{key: raw})
+		if err := json.Unmarshal(one, &f); err != nil {
+			c.remark("%s: %s is not what it takes; its default is used", key, shorten(raw))
+		}
+	}
+	c.take(&f)
+	for _, key := range slices.Sorted(maps.Keys(c.Unknown)) {
+		c.remark("%s: not known to this version; it is kept in the file", key)
+	}
+	return c, nil
+}
+
+func (c *Config) remark(format string, args ...any) {
+	c.Remarks = append(c.Remarks, fmt.Sprintf(format, args...))
+}
+
+// take applies what a file says.
+func (c *Config) take(f *file) {
+	if f.Version > 0 {
+		c.FileVersion = f.Version
+	}
+	if f.Theme != nil && !c.SetTheme(*f.Theme) {
+		c.remark("theme: there is none called %q; %s is used", *f.Theme, c.Theme)
+	}
+	if f.Layout != nil && !c.SetLayout(*f.Layout) {
+		c.remark("layout: there is none called %q; %s is used", *f.Layout, c.Layout)
+	}
+	if f.IntervalMS != nil {
+		if set, err := c.SetInterval(*f.IntervalMS); err != nil || set.Milliseconds() != *f.IntervalMS {
+			c.remark("interval_ms: %d is out of bounds; %d is used", *f.IntervalMS, c.Interval.Milliseconds())
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Thresholds)) {
+		c.takeThreshold(threshold.Metric(name), f.Thresholds[name])
+	}
+	if f.Policy != nil {
+		c.Policy = *f.Policy
+	}
+	c.Keys = f.Keys
+	for _, s := range f.Suppressed {
+		if err := s.Validate(); err != nil {
+			c.remark("suppressed: %v", err)
+			continue
+		}
+		c.Suppressed = append(c.Suppressed, s)
+	}
+}
+
+func (c *Config) takeThreshold(m threshold.Metric, in thresholdInFile) {
+	setting := c.Thresholds.Of(m)
+	if in.Limit != nil {
+		setting.Limit = *in.Limit
+	}
+	if in.Hold != nil {
+		if math.IsNaN(*in.Hold) || *in.Hold < 0 || *in.Hold > threshold.LongestHold.Seconds() {
+			c.remark("thresholds: the hold_seconds of %s is out of bounds; its default is used", m)
+		} else {
+			setting.Hold = time.Duration(*in.Hold * float64(time.Second))
+		}
+	}
+	if in.Slack != nil {
+		setting.Slack = *in.Slack
+	}
+	if err := setting.Validate(m); err != nil {
+		c.remark("thresholds: %v; its default is used", err)
+		return
+	}
+	c.Thresholds[m] = setting
+}
+
+// Format writes the content of a configuration file.
+func (c Config) Format() ([]byte, error) {
+	ms := c.Interval.Milliseconds()
+	f := file{Version: max(c.FileVersion, Version), Theme: &c.Theme, Layout: &c.Layout, IntervalMS: &ms, Keys: c.Keys, Suppressed: c.Suppressed}
+	if c.Policy != "" {
+		f.Policy = &c.Policy
+	}
+	f.Thresholds = map[string]thresholdInFile{}
+	for m, s := range c.Thresholds {
+		hold := s.Hold.Seconds()
+		f.Thresholds[string(m)] = thresholdInFile{Limit: &s.Limit, Hold: &hold, Slack: &s.Slack}
+	}
+	known, err := json.Marshal(f)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	all := map[string]json.RawMessage{}
+	if err := json.Unmarshal(known, &all); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	for key, raw := range c.Unknown {
+		if _, taken := all[key]; !taken {
+			all[key] = raw
+		}
+	}
+	out, err := json.MarshalIndent(all, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return append(out, '\n'), nil
+}
+
+// describe says what is wrong with JSON and in which line.
+func describe(data []byte, err error) string {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	at := int64(-1)
+	switch {
+	case errors.As(err, &syntax):
+		at = syntax.Offset
+	case errors.As(err, &kind):
+		return "the file must hold one JSON object"
+	}
+	if at < 0 || at > int64(len(data)) {
+		return err.Error()
+	}
+	return fmt.Sprintf("line %d: %v", 1+bytes.Count(data[:at], []byte{'\n'}), err)
+}
+
+func shorten(raw []byte) string {
+	const enough = 60
+	text := strings.Join(strings.Fields(string(raw)), " ")
+	if len(text) > enough {
+		return text[:enough] + "…"
+	}
+	return text
+}
