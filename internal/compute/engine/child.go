@@ -55,6 +55,8 @@ var ErrClosed = errors.New("the engine's process is gone")
 // Call is one request and how it ended.
 type Call struct {
 	Cause Cause
+	// Forced is true when the first interrupt did not stop it.
+	Forced bool
 	// Watch, when set, is called from time to time while the call runs, never after it returned.
 	Watch func()
 }
@@ -72,6 +74,7 @@ const (
 type stopper struct {
 	mu     sync.Mutex
 	cause  Cause
+	forced bool
 	timers []*time.Timer
 	ended  bool
 	signal func(rung)
@@ -86,7 +89,7 @@ func (s *stopper) begin(cause Cause) {
 	}
 	s.cause = cause
 	s.signal(interrupt)
-	s.after(secondInterrupt, func() { s.signal(interruptGroup) })
+	s.after(secondInterrupt, func() { s.forced = true; s.signal(interruptGroup) })
 	s.after(thirdInterrupt, func() { s.signal(interrupt) })
 	s.after(killAfter, func() { s.signal(killGroup) })
 }
@@ -103,14 +106,14 @@ func (s *stopper) after(d time.Duration, f func()) {
 	}))
 }
 
-func (s *stopper) end() Cause {
+func (s *stopper) end() (Cause, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
 	for _, t := range s.timers {
 		t.Stop()
 	}
-	return s.cause
+	return s.cause, s.forced
 }
 
 // Eval evaluates source under the number seq and the given file name ("" for <eval>). A nil Failure in the reply

@@ -282,7 +282,7 @@ func (c *Child) call(ctx context.Context, request Dict, limit time.Duration, cal
 	unwatch := context.AfterFunc(ctx, func() { s.begin(Cancelled) })
 	d, err := c.exchange(ctx, request)
 	unwatch()
-	call.Cause = s.end()
+	call.Cause, call.Forced = s.end()
 	c.mu.Lock()
 	c.current = nil
 	c.mu.Unlock()

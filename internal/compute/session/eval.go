@@ -118,6 +118,10 @@ func (s *Session) perform(ctx context.Context, r Request, do performer, keep fun
 		for i := range result.Warnings {
 			clamp(result.Warnings[i].Location, r.Source)
 		}
+		if reply.Failure == nil && call.Forced {
+			// It went on after the first interrupt and may have been cut short by the second.
+			reply.Failure = &engine.Failure{Phase: "runtime"}
+		}
 		if reply.Failure != nil {
 			result.Err = s.failure(reply.Failure, call.Cause, r.Source)
 		}
@@ -164,16 +168,14 @@ func (s *Session) failure(f *engine.Failure, cause engine.Cause, source string) 
 	case cause == engine.Cancelled || f.Broke:
 		e.Phase, e.Message, e.Cause = "runtime", msgCancelled, engine.Cancelled
 	}
-	if e.Location == nil && e.Phase == "runtime" && len(f.Backtrace) > 0 {
-		place := f.Backtrace[0]
+	if e.Phase == "runtime" && e.Cause == engine.None && len(f.Backtrace) > 0 {
 		for _, b := range f.Backtrace {
 			if b.File == evalName {
-				place = b
+				clamp(&b, source)
+				e.Location = &b
 				break
 			}
 		}
-		clamp(&place, source)
-		e.Location = &place
 	}
 	e.Message = strings.ToValidUTF8(e.Message, "\uFFFD")
 	return e

@@ -109,7 +109,7 @@ func TestErrors(t *testing.T) {
 		{"#load \"nosuch.cma\";;", "runtime", "Cannot find file nosuch.cma.", engine.Location{}},
 		{"#require \"no_such_pkg\";;", "runtime", "No such package: no_such_pkg", engine.Location{}},
 		{"#install_printer nosuch;;", "typecheck", "Unbound value nosuch.", engine.Location{}},
-		{"let f x = x / 0 + 1;;\nf 1 + 1;;", "runtime", "Division_by_zero", engine.Location{Line: 1, ColStart: 10, LineEnd: 1, ColEnd: 15}},
+		{"let f x = x / 0 + 1;;\nf 1 + 1;;", "runtime", "Division_by_zero", engine.Location{Line: 2, ColStart: 0, LineEnd: 2, ColEnd: 7}},
 	} {
 		r := w.eval(c.source)
 		if r.Err == nil {

@@ -476,8 +476,17 @@ and run_phrase phr =
   | Parsetree.Ptop_dir d -> directive d phr
   | _ -> (
       match Toploop.preprocess_phrase Format.err_formatter phr with
-      | phr -> execute true phr
+      | phr -> at phr (execute true phr)
       | exception e -> Some (failure_of_exn e))
+
+(* An exception without frames of the session happened somewhere in its phrase. *)
+and at phr failure =
+  match (failure, phr) with
+  | Some ({ phase = "runtime"; where = N; broke = false; _ } as f), Parsetree.Ptop_def (first :: _ as items) ->
+      let last = List.nth items (List.length items - 1) in
+      let whole = { first.Parsetree.pstr_loc with Location.loc_end = last.Parsetree.pstr_loc.Location.loc_end } in
+      Some { f with where = location whole }
+  | _ -> failure
 
 and directive d phr =
   let name = d.pdir_name.txt in
