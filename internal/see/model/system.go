@@ -35,7 +35,7 @@ func (w *window) cpu(s *System, then, now *sample.System) {
 		return
 	}
 	s.Modes = modesOf(then.Kernel.Total, now.Kernel.Total, w.share, w.after.System.CPUs)
-	s.Busy = busyShare(then.Kernel.Total, now.Kernel.Total, func(ticks uint64) Figure { return w.share(ticks, w.after.System.CPUs) })
+	s.Busy = busyShare(then.Kernel.Total, now.Kernel.Total, func(ticks uint64) Figure { return capped(w.share(ticks, w.after.System.CPUs), 100) })
 	s.Cores = w.cores(then.Kernel.CPUs, now.Kernel.CPUs)
 	if n, ok := difference(then.Kernel.ContextSwitches, now.Kernel.ContextSwitches); ok {
 		s.ContextSwitches = Known(float64(n) / w.elapsed.Seconds())
