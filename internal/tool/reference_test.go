@@ -1,0 +1,125 @@
+package tool
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+var update = flag.Bool("update", false, "write the reference and the schema snapshots anew")
+
+const referenceHead = `# Tools
+
+This page is generated from the declarations in ` + "`internal/tool`" + ` (` + "`go generate ./internal/tool`" + `).
+
+Arguments of the united surface are read leniently: "30" and 30.0 are the integer 30, "true" is true, '["a"]' and "a"
+are an array where one is wanted, enumerated words may be in any case, and null is an argument that was not given.
+What is ambiguous is refused, with the reason and what would be accepted. The ` + "`wsltop`" + ` contract takes nothing but
+the exact types.
+
+# The united surface: ` + "`topside mcp`" + `
+`
+
+// TestReferenceIsFresh compares docs/tools.md with what the declarations give.
+func TestReferenceIsFresh(t *testing.T) {
+	var b bytes.Buffer
+	b.WriteString(referenceHead)
+	if err := Markdown(&b, SeeTools(nil, false)); err != nil {
+		t.Fatal(err)
+	}
+	b.WriteString("\n# The wsltop contract: `topside wsltop mcp`\n")
+	if err := Markdown(&b, WsltopTools(nil, false)); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, filepath.Join("..", "..", "docs", "tools.md"), b.Bytes())
+}
+
+func golden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is out of date; run go generate ./internal/tool\n got %d bytes, file has %d", path, len(got), len(want))
+	}
+}
+
+// TestSchemasAreFlat checks what the strictest clients ask of schemas: one
+// type for each property, items of every array, no references, short names.
+func TestSchemasAreFlat(t *testing.T) {
+	t.Parallel()
+	for _, tools := range [][]*Tool{SeeTools(nil, false), WsltopTools(nil, false)} {
+		for _, tool := range tools {
+			if len(tool.Name) > 30 {
+				t.Errorf("%s: the name is longer than 30 characters", tool.Name)
+			}
+			for _, raw := range []json.RawMessage{tool.InputSchema(), tool.OutputSchema()} {
+				if raw == nil {
+					continue
+				}
+				var s jsonschema.Schema
+				if err := json.Unmarshal(raw, &s); err != nil {
+					t.Fatalf("%s: %v in %s", tool.Name, err, raw)
+				}
+				if _, err := s.Resolve(nil); err != nil {
+					t.Errorf("%s: %v", tool.Name, err)
+				}
+				flat(t, tool.Name, &s)
+			}
+		}
+	}
+}
+
+func flat(t *testing.T, at string, s *jsonschema.Schema) {
+	t.Helper()
+	if len(s.Types) > 0 || s.Ref != "" || s.Type == "" || s.Type == "array" && s.Items == nil {
+		t.Errorf("%s: types %v, ref %q, type %q, items %v", at, s.Types, s.Ref, s.Type, s.Items)
+	}
+	for name, p := range s.Properties {
+		flat(t, at+"."+name, p)
+	}
+	if s.Items != nil {
+		flat(t, at+"[]", s.Items)
+	}
+}
+
+// TestDeclarationsAreWhole checks each declaration against itself.
+func TestDeclarationsAreWhole(t *testing.T) {
+	t.Parallel()
+	for _, tools := range [][]*Tool{SeeTools(nil, false), WsltopTools(nil, false)} {
+		seen := map[string]bool{}
+		for _, tool := range tools {
+			if seen[tool.Name] || tool.Description == "" || tool.Handler == nil || tool.Toolset == "" {
+				t.Errorf("%s: declared twice, or without description, handler or toolset", tool.Name)
+			}
+			seen[tool.Name] = true
+			for _, pair := range append(append([][2]string{}, tool.Exclusive...), tool.Needs...) {
+				for _, name := range pair {
+					if _, ok := tool.property(name); !ok {
+						t.Errorf("%s: a rule names %q, which is no argument", tool.Name, name)
+					}
+				}
+			}
+			for _, p := range tool.Input {
+				if p.Default != nil && !p.admits(p.defaultValue()) {
+					t.Errorf("%s.%s: its own default is not admitted", tool.Name, p.Name)
+				}
+			}
+		}
+	}
+}
