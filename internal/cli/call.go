@@ -126,14 +126,16 @@ func (c *calling) connect(ctx context.Context) (session *mcp.ClientSession, obse
 		return nil, nil, nil, err
 	}
 	server, err := surface(c.tools.config(observer))
-	if err == nil {
-		session, end, err = inProcess(ctx, server)
-	}
 	if err != nil {
 		closeSoon(observer)
 		return nil, nil, nil, err
 	}
-	return session, observer, func() { end(); closeSoon(observer) }, nil
+	session, disconnect, err := inProcess(ctx, server)
+	if err != nil {
+		closeSoon(observer)
+		return nil, nil, nil, err
+	}
+	return session, observer, func() { disconnect(); closeSoon(observer) }, nil
 }
 
 func toolNamed(tools []*mcp.Tool, name string) (*mcp.Tool, error) {

@@ -174,3 +174,11 @@ Start with:
 	}
 	return root
 }
+
+// noArguments refuses what stands behind the options.
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s takes no arguments, and was given %q", c.CommandPath(), args[0])
+	}
+	return nil
+}

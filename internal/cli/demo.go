@@ -31,7 +31,7 @@ func newDemoCommand(s Streams) *cobra.Command {
 client would: a summary, the busiest resources, one of them inspected, and its
 children, all of one snapshot. Each question and its answer are shown; then how
 to register the server with your client.`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if _, err := intervalOf(observing.intervalMS, see.MaxInterval); err != nil {
 				return err

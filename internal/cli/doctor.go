@@ -68,7 +68,7 @@ func newDoctorCommand(s Streams) *cobra.Command {
 of an observation whether it works here, and if not, why and what would help.
 
 Status 0 when there is something to observe, 1 when there is nothing.`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if root == "" {
 				return badUsage("", `--root is empty: name a folder that holds proc/, for example "/"`)

@@ -2,13 +2,16 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -39,12 +42,32 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"json":   checkJSON,
-			"await":  await,
-			"mode":   checkMode,
-			"listen": listenStale,
+			"exits":     exits,
+			"json":      checkJSON,
+			"await":     await,
+			"mode":      checkMode,
+			"listen":    listenStale,
+			"terminate": terminate,
 		},
 	})
+}
+
+// exits runs a program and checks its exit status: exits 2 topside mcp --nonsense.
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS PROGRAM ARGUMENTS…")
+	}
+	status := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%s did not run: %v", args[1], err)
+		}
+		status = exit.ExitCode()
+	}
+	if strconv.Itoa(status) != args[0] {
+		ts.Fatalf("%s ended with status %d, not %s", args[1], status, args[0])
+	}
 }
 
 // checkJSON checks that a file is one JSON value, and where a path of keys and
@@ -139,5 +162,12 @@ func listenStale(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(listener.Close())
 	if info, err := os.Lstat(ts.MkAbs(args[0])); err != nil || info.Mode()&fs.ModeSocket == 0 {
 		ts.Fatalf("%s is no socket: %v", args[0], err)
+	}
+}
+
+// terminate sends SIGTERM to what the script runs in the background.
+func terminate(ts *testscript.TestScript, _ bool, _ []string) {
+	for _, command := range ts.BackgroundCmds() {
+		ts.Check(command.Process.Signal(syscall.SIGTERM))
 	}
 }

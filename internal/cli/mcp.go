@@ -46,7 +46,7 @@ drops some by name; exclusions always win.`,
 		Example: `  claude mcp add topside -- /usr/local/bin/topside mcp
   topside mcp --socket /run/user/1000/topside.sock
   topside mcp --root /host        in a container that has the host's root there`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			options, err := observing.options(resource.Flavour{})
 			if err != nil {

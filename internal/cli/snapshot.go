@@ -31,7 +31,7 @@ units and their processes overlap: do not add them.`,
 		Example: `  topside snapshot
   topside snapshot --json | jq '.resources[] | select(.kind == "container")'
   topside snapshot --root /host`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if limit < 0 {
 				return badUsage("", "--limit must not be negative")

@@ -224,11 +224,11 @@ func (v snapshotView) devices(s *model.System) {
 		switch {
 		case f.Total == nil || f.Free == nil:
 			if f.Reason != "" {
-				filesystems.add(clean(f.Mount.Point), clean(f.Mount.Type), unknown, unknown, string(f.Reason))
+				filesystems.add(brief(f.Mount.Point, 40), brief(f.Mount.Type, 12), unknown, unknown, string(f.Reason))
 			}
 		case *f.Total > 0 && *f.Free <= *f.Total:
 			used := *f.Total - *f.Free
-			filesystems.add(clean(f.Mount.Point), clean(f.Mount.Type), size(float64(used)), sizeAt(f.Available),
+			filesystems.add(brief(f.Mount.Point, 40), brief(f.Mount.Type, 12), size(float64(used)), sizeAt(f.Available),
 				fmt.Sprintf("%.0f %%", float64(used)/float64(*f.Total)*100))
 		}
 	}
@@ -272,11 +272,11 @@ func (v snapshotView) groups(snapshot *see.Snapshot, kind resource.Kind, heading
 		t = newTable(heading, "ENVIRONMENT", ">CPU", ">CORES", ">MEMORY", ">PROCESSES")
 	}
 	for _, r := range rows {
-		cells := []string{clean(r.Name), string(r.Environment), percent(r.CPU), cores(r, snapshot), sizeOf(r.Memory), fmt.Sprint(r.Group.Processes)}
+		cells := []string{brief(r.Name, 40), string(r.Environment), percent(r.CPU), cores(r, snapshot), sizeOf(r.Memory), fmt.Sprint(r.Group.Processes)}
 		if kind == resource.Container {
 			image := unknown
 			if r.Group.Info != nil && r.Group.Info.Image != "" {
-				image = clean(r.Group.Info.Image)
+				image = brief(r.Group.Info.Image, 60)
 			}
 			cells = append(cells, image)
 		}
@@ -300,9 +300,9 @@ func (v snapshotView) processes(snapshot *see.Snapshot) {
 		p := r.Proc
 		in := unknown
 		if parents := catalogue.Parents(r); len(parents) > 0 {
-			in = clean(parents[0].Name)
+			in = brief(parents[0].Name, 24)
 		}
-		user := clean(p.Facts.User)
+		user := brief(p.Facts.User, 16)
 		if user == "" {
 			user = unknown
 		}

@@ -20,3 +20,9 @@ func commandLine(args []string, showSecrets bool) string {
 	}
 	return clean(secret.CommandLine(args))
 }
+
+// brief is clean text of at most so many characters, for a column of a table.
+func brief(s string, characters int) string {
+	short, _ := plaintext.Bounded(s, characters)
+	return short
+}
