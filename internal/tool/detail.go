@@ -157,7 +157,7 @@ func pathText(s string) string {
 // inspection writes a resource with all that is known of it; d may be nil.
 func (w *rowWriter) inspection(r *resource.Resource, d *see.Details, clockTicks uint64) *inspection {
 	i := &inspection{row: w.row(r)}
-	c := w.snapshot.Catalogue()
+	c := w.catalogue
 	for _, p := range c.Parents(r) {
 		i.Parents = append(i.Parents, parent{c.ID(p), p.Kind, shortText(p.Name)})
 	}
@@ -166,7 +166,7 @@ func (w *rowWriter) inspection(r *resource.Resource, d *see.Details, clockTicks 
 		i.Usage.Args, i.Usage.ArgsCut = plaintext.Bounded(commandLine(r, w.showSecrets, longestArgs+1), longestArgs)
 		i.processFacts(r.Proc)
 		i.processFigures(r.Proc)
-		i.started(w.snapshot.Observation(), r.Proc, clockTicks)
+		i.started(w.observation, r.Proc, clockTicks)
 		i.processDetails(d)
 	case r.Group != nil:
 		i.groupFacts(r.Group, w.showSecrets)
@@ -340,7 +340,7 @@ func labelsOf(all map[string]string, showSecrets bool) (shown map[string]string,
 	for _, name := range names[:min(len(names), labelsShown)] {
 		value := all[name]
 		if !showSecrets {
-			value = secret.Label(name, value)
+			value = secret.Label(plaintext.Line(name), plaintext.Line(value))
 		}
 		shown[shortText(name)], _ = plaintext.Bounded(value, labelLimit)
 	}

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"topside/internal/see"
 	"topside/internal/see/model"
 	"topside/internal/see/plaintext"
 	"topside/internal/see/proc"
@@ -47,7 +46,8 @@ type usage struct {
 
 // A rowWriter writes rows of one snapshot.
 type rowWriter struct {
-	snapshot    *see.Snapshot
+	observation *model.Observation
+	catalogue   *resource.Catalogue
 	showSecrets bool
 	argsLength  int // in characters
 }
@@ -56,7 +56,7 @@ type rowWriter struct {
 const (
 	fewRows       = 10
 	argsOfFewRows = 100
-	argsOfMany    = 64
+	argsOfMany    = 48
 )
 
 func listedArgs(rows int) int {
@@ -75,7 +75,7 @@ func shortText(s string) string {
 }
 
 func (w *rowWriter) row(r *resource.Resource) row {
-	o, c := w.snapshot.Observation(), w.snapshot.Catalogue()
+	o, c := w.observation, w.catalogue
 	line := row{
 		ID:        c.ID(r),
 		ParentIDs: c.ParentIDs(r),

@@ -189,7 +189,7 @@ func (v *viewer) list(ctx context.Context, c Call, parent string) (Result, error
 		return Result{}, err
 	}
 	found, matched := s.Catalogue().Query(q)
-	w := rowWriter{snapshot: s, showSecrets: v.showSecrets, argsLength: listedArgs(len(found))}
+	w := rowWriter{s.Observation(), s.Catalogue(), v.showSecrets, listedArgs(len(found))}
 	l := listing{Snapshot: describeSnapshot(s, machineScope), Matched: matched, Returned: len(found), LeftOut: matched - len(found), Data: make([]row, len(found))}
 	if reason := s.Observation().RatesAbsent; reason != "" {
 		l.Absent = map[string]string{"cpu_percent": reason}
@@ -227,7 +227,7 @@ func (v *viewer) inspect(ctx context.Context, c Call) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	w := rowWriter{snapshot: s, showSecrets: v.showSecrets, argsLength: longestArgs}
+	w := rowWriter{s.Observation(), s.Catalogue(), v.showSecrets, longestArgs}
 	i := w.inspection(r, s.Details(ctx, r), v.observer.FS().ClockTicks())
 	meta := describeSnapshot(s, machineScope)
 	return Result{Structured: envelope{meta, i}, Text: i.text(meta)}, nil

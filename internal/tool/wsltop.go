@@ -202,7 +202,7 @@ func (w *wsltop) list(ctx context.Context, c Call, parent string) (Result, error
 	found, _ := s.Catalogue().Query(q)
 	rows := make([]wsltopRow, len(found))
 	for i, r := range found {
-		rows[i] = w.row(s, r)
+		rows[i] = w.row(s.Observation(), s.Catalogue(), r)
 	}
 	return Result{Structured: envelope{d.meta, rows}}, nil
 }
@@ -216,7 +216,7 @@ func (w *wsltop) inspect(ctx context.Context, c Call) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{Structured: envelope{d.meta, w.row(s, r)}}, nil
+	return Result{Structured: envelope{d.meta, w.row(s.Observation(), s.Catalogue(), r)}}, nil
 }
 
 // A wsltopRow is a resource as the contract shows it.
@@ -241,11 +241,11 @@ type wsltopUsage struct {
 	MemoryBytes    uint64               `json:"memory_bytes"`
 }
 
-func (w *wsltop) row(s *see.Snapshot, r *resource.Resource) wsltopRow {
+func (w *wsltop) row(o *model.Observation, c *resource.Catalogue, r *resource.Resource) wsltopRow {
 	row := wsltopRow{
-		ID:        s.Catalogue().ID(r),
-		ParentIDs: s.Catalogue().ParentIDs(r),
-		CoresUsed: cores(r.CPU, s.Observation().CPUs),
+		ID:        c.ID(r),
+		ParentIDs: c.ParentIDs(r),
+		CoresUsed: cores(r.CPU, o.CPUs),
 		Usage: wsltopUsage{
 			Environment:    r.Environment,
 			Source:         r.Source,
@@ -288,10 +288,21 @@ func commandLine(r *resource.Resource, showSecrets bool, limit int) string {
 		return ""
 	}
 	if !showSecrets && r.Proc != nil {
-		line = secret.CommandLine(leading(r.Proc.Facts.Args, 2*limit+512))
+		// Cleaned first: an invisible character in a program's name or in a
+		// token must not hide it from the search for secrets.
+		line = secret.CommandLine(visible(leading(r.Proc.Facts.Args, 2*limit+512)))
 	}
 	line, _ = plaintext.Bounded(line, limit)
 	return line
+}
+
+// visible cleans every argument.
+func visible(args []string) []string {
+	cleaned := make([]string, len(args))
+	for i, arg := range args {
+		cleaned[i] = plaintext.Line(arg)
+	}
+	return cleaned
 }
 
 // leading returns the first arguments, of at least that many bytes together
