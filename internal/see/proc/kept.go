@@ -45,7 +45,7 @@ func (k *KeptFile) Name() string { return k.name }
 func (k *KeptFile) Read() ([]byte, error) {
 	if k.open {
 		data, err := k.readOpen()
-		if err == nil && len(data) > 0 {
+		if err == nil {
 			return data, nil
 		}
 		k.Close()

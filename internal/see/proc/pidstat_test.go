@@ -161,6 +161,52 @@ func TestParseStatNeverWrong(t *testing.T) {
 	})
 }
 
+// The quick path and the careful one read the same.
+func TestParseStatPathsAgree(t *testing.T) {
+	t.Parallel()
+	quick := 0
+	for _, row := range corpus(t, "stat.tsv") {
+		line := []byte(row["stat"])
+		end := bytes.LastIndexByte(line, ')')
+		if end < 0 {
+			continue
+		}
+		var a, b Stat
+		if !usualStatFields(line[end+1:], &a) {
+			continue
+		}
+		quick++
+		if !parseStatFields(line[end+1:], &b) || fmt.Sprint(a) != fmt.Sprint(b) {
+			t.Errorf("%s: %+v\nand %+v", row["id"], a, b)
+		}
+	}
+	if quick < 20 {
+		t.Errorf("only %d rows take the quick path", quick)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		line, _, _ := statLine(t)
+		fields := line[bytes.LastIndexByte(line, ')')+1:]
+		// Spoil a byte now and then.
+		if rapid.Bool().Draw(t, "spoil") {
+			fields[rapid.IntRange(0, len(fields)-1).Draw(t, "at")] = rapid.SampledFrom([]byte("0- \nx:")).Draw(t, "byte")
+		}
+		var a, b Stat
+		if usualStatFields(fields, &a) {
+			if !parseStatFields(fields, &b) || statKey(&a) != statKey(&b) {
+				t.Fatalf("%q: %+v\nand %+v", fields, a, b)
+			}
+		}
+	})
+}
+
+// statKey is all of a row but what a spoiled tail may change: the addresses
+// are told apart only by their position.
+func statKey(s *Stat) string {
+	c := *s
+	c.StartCode, c.ArgStart, c.Fields = 0, 0, 0
+	return fmt.Sprintf("%+v", c)
+}
+
 func TestParseStatAllocatesNothing(t *testing.T) {
 	line := []byte(corpus(t, "stat.tsv")[0]["stat"])
 	var s Stat
