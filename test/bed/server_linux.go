@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"reflect"
 	"strings"
 	"sync"
 	"syscall"
@@ -501,6 +502,8 @@ func (s *Server) Get(tool string, a Arguments, v any) ToolResult {
 	if r.Failed() {
 		s.t.Fatalf("%s %v failed: %s", tool, a, r.Text())
 	}
+	// Decoding into a used value would keep what the new one leaves out.
+	reflect.ValueOf(v).Elem().SetZero()
 	if err := json.Unmarshal(r.Structured, v); err != nil {
 		s.t.Fatalf("%s %v: %v in %.300s", tool, a, err, r.Structured)
 	}
