@@ -110,8 +110,15 @@ func (o file) readAt(into []byte, offset int64) (int, error) {
 func (o file) close() { unix.Close(o.fd) }
 
 // scratch holds the buffers that files are read into before they are copied
-// out at their true length.
-var scratch = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
+// out at their true length. One that had to grow is not put back.
+var scratch = sync.Pool{New: func() any { b := make([]byte, scratchSize); return &b }}
+
+const (
+	scratchSize = 64 << 10
+	// firstRead suffices for most files. The kernel makes a buffer as large as
+	// the read for some of them (sysctl), and refuses the largest reads.
+	firstRead = 4 << 10
+)
 
 // readUpTo reads a file until its end or the limit; whole is false when there
 // was more.
@@ -121,22 +128,26 @@ func (f FS) readUpTo(name string, limit int) (data []byte, whole bool, err error
 		return nil, false, err
 	}
 	defer open.close()
-	buf := scratch.Get().(*[]byte)
-	defer scratch.Put(buf)
-	n := 0
+	pooled := scratch.Get().(*[]byte)
+	defer scratch.Put(pooled)
+	buf, n := *pooled, 0
 	for {
-		if n == len(*buf) {
-			*buf = append(*buf, make([]byte, len(*buf))...)
+		if n == len(buf) {
+			buf = append(buf, make([]byte, len(buf))...)
 		}
-		got, err := open.read((*buf)[n:])
+		size := min(len(buf)-n, scratchSize)
+		if n == 0 {
+			size = firstRead
+		}
+		got, err := open.read(buf[n : n+size])
 		if err != nil {
 			return nil, false, &fs.PathError{Op: "read", Path: f.Path(name), Err: err}
 		}
 		if got == 0 {
-			return slices.Clone((*buf)[:n]), true, nil
+			return slices.Clone(buf[:n]), true, nil
 		}
 		if n += got; n > limit {
-			return slices.Clone((*buf)[:limit]), false, nil
+			return slices.Clone(buf[:limit]), false, nil
 		}
 	}
 }

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +29,21 @@ func TestReadOfFIFO(t *testing.T) {
 	}
 	if data, err := f.Read("proc/fifo"); len(data) > 0 {
 		t.Errorf("%q, %v", data, err)
+	}
+}
+
+// The kernel refuses to read a sysctl into megabytes, which a buffer that once
+// held a long file may be.
+func TestReadAfterALongFile(t *testing.T) {
+	t.Parallel()
+	long := written(t, map[string]string{"proc/long": strings.Repeat("x", maxFile)})
+	for range 10 {
+		if _, err := long.Read("proc/long"); err != nil {
+			t.Fatal(err)
+		}
+		if release, err := live(t).KernelRelease(); err != nil || release == "" {
+			t.Fatal(release, err)
+		}
 	}
 }
 

@@ -62,6 +62,10 @@ func (k *KeptFile) Read() ([]byte, error) {
 	return data, err
 }
 
+// largestRead bounds one call: the kernel refuses to make a buffer of megabytes
+// for some of its files.
+const largestRead = 256 << 10
+
 func (k *KeptFile) readOpen() ([]byte, error) {
 	if k.buf == nil {
 		k.buf = make([]byte, 4<<10)
@@ -74,7 +78,7 @@ func (k *KeptFile) readOpen() ([]byte, error) {
 			}
 			k.buf = append(k.buf, make([]byte, len(k.buf))...)
 		}
-		got, err := k.file.readAt(k.buf[n:], int64(n))
+		got, err := k.file.readAt(k.buf[n:min(len(k.buf), n+largestRead)], int64(n))
 		if err != nil {
 			return nil, &fs.PathError{Op: "pread", Path: k.fs.Path(k.name), Err: err}
 		}
