@@ -59,7 +59,12 @@ its arguments are wrong.`,
   topside call list_resources --json '{"resource_kind":"container"}' --json-output
   topside call inspect_resource pid=1
   topside call --list`,
-		RunE: func(c *cobra.Command, args []string) error { return call.run(c.Context(), s, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := call.foreign(c); err != nil {
+				return err
+			}
+			return call.run(c.Context(), s, args)
+		},
 	}
 	f := c.Flags()
 	f.StringVar(&call.arguments, "json", "", "all arguments as one JSON `object`; - reads it from stdin")
@@ -70,6 +75,19 @@ its arguments are wrong.`,
 	f.BoolVar(&call.tools.showSecrets, "show-secrets", false, "do not redact passwords, tokens and keys in arguments and labels")
 	call.flags(f, peoplesInterval)
 	return c
+}
+
+// foreign refuses what would have to be told to a server that runs already.
+func (c *calling) foreign(command *cobra.Command) error {
+	if c.socket == "" {
+		return nil
+	}
+	for _, option := range []string{"root", "interval-ms", "no-engines", "show-secrets", "surface"} {
+		if command.Flags().Changed(option) {
+			return badUsage("", "--%s cannot be given with --socket: the server there was started with its own options", option)
+		}
+	}
+	return nil
 }
 
 func (c *calling) run(ctx context.Context, s Streams, args []string) error {

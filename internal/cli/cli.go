@@ -9,6 +9,8 @@
 // Statuses: 0 done, 1 failed, 2 wrong usage, 130 and 143 interrupted.
 package cli
 
+//go:generate go test -run ^TestReferenceIsFresh$ -update .
+
 import (
 	"context"
 	"errors"
@@ -164,6 +166,7 @@ Start with:
 		Version:                    Version(),
 		PersistentPreRun:           func(*cobra.Command, []string) { started() },
 	}
+	root.SetHelpCommand(newHelpCommand())
 	root.SetVersionTemplate("topside {{.Version}}\n")
 	root.AddCommand(
 		newMCPCommand(s), newWsltopCommand(s), newDemoCommand(s), newCallCommand(s),
@@ -181,4 +184,19 @@ func noArguments(c *cobra.Command, args []string) error {
 		return fmt.Errorf("%s takes no arguments, and was given %q", c.CommandPath(), args[0])
 	}
 	return nil
+}
+
+// newHelpCommand is cobra's own, but for its leniency with unknown topics.
+func newHelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [command]",
+		Short: "Print the help of a command",
+		RunE: func(c *cobra.Command, args []string) error {
+			about, rest, err := c.Root().Find(args)
+			if err != nil || about == nil || len(rest) > 0 {
+				return badUsage("Run 'topside --help' for the commands.", "there is no command %q", strings.Join(args, " "))
+			}
+			return about.Help()
+		},
+	}
 }

@@ -61,7 +61,7 @@ func runDemo(ctx context.Context, s Streams, o *observing) error {
 	}
 	d.say("The client closed the conversation, and the server ended with status 0.")
 	fmt.Fprintln(s.Out)
-	writeRegistration(s.Out, d.palette)
+	writeRegistration(s.Out, d.palette, unitedService)
 	return nil
 }
 

@@ -54,7 +54,7 @@ drops some by name; exclusions always win.`,
 			}
 			return serve(c.Context(), s, serving{
 				options: options, surface: contract.United, tools: tools, socket: socket, socketGiven: c.Flags().Changed("socket"),
-				invocation: "topside mcp",
+				invocation: "topside mcp", service: unitedService,
 			})
 		},
 	}

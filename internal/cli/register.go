@@ -30,8 +30,19 @@ func builtByGoRun(path string) bool {
 	return strings.Contains(filepath.ToSlash(path), "/go-build")
 }
 
-// writeRegistration tells how to register the server with clients.
-func writeRegistration(w io.Writer, p palette) {
+// A service is what is registered: a name and the arguments that start it.
+type service struct {
+	name string
+	args []string
+}
+
+var (
+	unitedService = service{"topside", []string{"mcp"}}
+	wsltopService = service{"wsltop", []string{"wsltop", "mcp"}}
+)
+
+// writeRegistration tells how to register a server with clients.
+func writeRegistration(w io.Writer, p palette, s service) {
 	path, ok := registrable()
 	if !ok {
 		fmt.Fprintln(w, "This program was built for one run. Build one that stays, and register that:")
@@ -41,7 +52,7 @@ func writeRegistration(w io.Writer, p palette) {
 		path = "/absolute/path/to/topside"
 	}
 	fmt.Fprintln(w, "Register the server with your client; the client starts it.")
-	for _, entry := range registrations(path) {
+	for _, entry := range registrations(path, s) {
 		fmt.Fprintf(w, "\n  %s\n", p.strong(entry.client))
 		for line := range strings.Lines(entry.what) {
 			fmt.Fprint(w, "    "+line)
@@ -53,21 +64,22 @@ func writeRegistration(w io.Writer, p palette) {
 // A registration is what one client wants to be told.
 type registration struct{ client, what string }
 
-func registrations(path string) []registration {
+func registrations(path string, s service) []registration {
+	command := shellWord(path) + " " + strings.Join(s.args, " ")
 	return []registration{
-		{"Claude Code", "claude mcp add topside -- " + shellWord(path) + " mcp"},
-		{"Codex", "codex mcp add topside -- " + shellWord(path) + " mcp"},
-		{"Gemini CLI", "gemini mcp add topside " + shellWord(path) + " mcp"},
+		{"Claude Code", "claude mcp add " + s.name + " -- " + command},
+		{"Codex", "codex mcp add " + s.name + " -- " + command},
+		{"Gemini CLI", "gemini mcp add " + s.name + " " + command},
 		{"VS Code", "code --add-mcp " + shellWord(compactJSON(struct {
 			Name    string   `json:"name"`
 			Command string   `json:"command"`
 			Args    []string `json:"args"`
-		}{"topside", path, []string{"mcp"}}))},
-		{"Claude Desktop, Cursor and others: in their mcpServers configuration", serversJSON(path)},
+		}{s.name, path, s.args}))},
+		{"Claude Desktop, Cursor and others: in their mcpServers configuration", serversJSON(path, s)},
 	}
 }
 
-func serversJSON(path string) string {
+func serversJSON(path string, s service) string {
 	type server struct {
 		Command string   `json:"command"`
 		Args    []string `json:"args"`
@@ -75,7 +87,7 @@ func serversJSON(path string) string {
 	type servers struct {
 		Servers map[string]server `json:"mcpServers"`
 	}
-	text, err := json.MarshalIndent(servers{map[string]server{"topside": {path, []string{"mcp"}}}}, "", "  ")
+	text, err := json.MarshalIndent(servers{map[string]server{s.name: {path, s.args}}}, "", "  ")
 	if err != nil {
 		return ""
 	}

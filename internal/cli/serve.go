@@ -26,8 +26,10 @@ type serving struct {
 	socketGiven bool
 	// wire is how the contract wants the wire.
 	wire wire.Options
-	// invocation is the command that was run, for messages to people.
+	// invocation is the command that was run, and service how clients know it,
+	// for messages to people.
 	invocation string
+	service    service
 }
 
 // serve runs a server until its client or the system ends it, which is no
@@ -129,5 +131,5 @@ A client starts it by itself; at a terminal, "topside demo" shows what it does.
 End it with Ctrl-D or Ctrl-C.
 
 `, v.invocation)
-	writeRegistration(s.Err, paletteFor(s.Err))
+	writeRegistration(s.Err, paletteFor(s.Err), v.service)
 }

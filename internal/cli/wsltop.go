@@ -63,7 +63,7 @@ func runWsltopMCP(ctx context.Context, s Streams, args []string) error {
 			Flavour: resource.Flavour{WSL: true, WithoutContainers: options.withoutDocker},
 		},
 		surface: contract.Wsltop, socket: options.socket, socketGiven: options.socketGiven,
-		tools: surfacing{showSecrets: options.showSecrets}, invocation: "wsltop mcp",
+		tools: surfacing{showSecrets: options.showSecrets}, invocation: "wsltop mcp", service: wsltopService,
 	})
 }
 

@@ -190,7 +190,7 @@ func (o wsltopListing) rows(snapshot *see.Snapshot) []listed {
 		}
 		count++
 		rows = append(rows, listed{resource: r})
-		if r.Kind == resource.Container && o.containerProcesses {
+		if o.containerProcesses && r.Kind == resource.Container && r.Environment == resource.Docker {
 			for _, child := range o.children(snapshot, r, o.containerProcessMax) {
 				rows = append(rows, listed{resource: child, depth: 1})
 			}
