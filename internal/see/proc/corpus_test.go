@@ -126,3 +126,18 @@ func shown[T any](p *T) any {
 func same[T comparable](a, b *T) bool {
 	return a == nil && b == nil || a != nil && b != nil && *a == *b
 }
+
+// covered fails for every row that a table of expectations does not know.
+func covered[T any](t *testing.T, rows map[string][]byte, expected map[string]T) {
+	t.Helper()
+	for id := range rows {
+		if _, ok := expected[id]; !ok {
+			t.Errorf("row %s has no expectation here", id)
+		}
+	}
+	for id := range expected {
+		if _, ok := rows[id]; !ok {
+			t.Errorf("there is no row %s", id)
+		}
+	}
+}
