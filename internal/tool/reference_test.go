@@ -22,6 +22,25 @@ are an array where one is wanted, enumerated words may be in any case, and null 
 What is ambiguous is refused, with the reason and what would be accepted. The ` + "`wsltop`" + ` contract takes nothing but
 the exact types.
 
+Every reply has two blocks: structured content, and a text that is enough without it (in the ` + "`wsltop`" + ` contract the
+same JSON). Wrong arguments are JSON-RPC errors (-32602). What fails in the work itself is a result with
+` + "`isError: true`" + ` and ` + "`{\"error\": {\"code\", \"message\", \"hint\"}}`" + `: ` + "`snapshot_unavailable`, `unknown_resource`, `collection_failed`,\n`ambiguous_resource`, `invalid_hierarchy`" + `.
+
+## What observations mean
+
+- ` + "`snapshot`" + ` is the same in all replies from one snapshot: ` + "`snapshot_id`, `captured_at_unix_ms`, `sample_window_ms`" + ` (over
+  which rates were taken), ` + "`warnings`, `resource_id_scope`, `cpu_scope`" + `.
+- ` + "`cpu_percent`" + ` is of the whole machine: 100 is all CPUs busy. ` + "`cores_used`" + ` is the same in CPUs.
+- ` + "`memory_bytes`" + ` is the resident set of a process, and of a container or unit what its cgroup uses without inactive page
+  cache. The raw figure is among the details.
+- ` + "`unaccounted_cpu_percent`" + ` is busy time that no listed process explains: processes that ended inside the window, and the
+  kernel's own work.
+- A figure that could not be observed is left out and named with the reason in ` + "`absent` or `not_measured`" + `. The ` + "`wsltop`" + `
+  contract has nulls and omissions of its own instead.
+- Lists say how many resources ` + "`matched`" + `, were ` + "`returned`" + ` and ` + "`left_out`" + `. Long arguments end in … and have ` + "`args_cut`" + `.
+- Passwords, tokens and credentials in arguments and labels are ` + "`[redacted]`" + ` unless the server was started with
+  ` + "`--show-secrets`" + `. Escape sequences and invisible characters are stripped from all text that comes from outside.
+
 # The united surface: ` + "`topside mcp`" + `
 `
 

@@ -220,3 +220,18 @@ func TestShortID(t *testing.T) {
 		}
 	}
 }
+
+func TestWarningsAreBounded(t *testing.T) {
+	t.Parallel()
+	if got := warningsOf(nil); got == nil || len(got) != 0 {
+		t.Errorf("no warnings became %#v, which is no empty array", got)
+	}
+	many := make([]string, 1000)
+	for i := range many {
+		many[i] = "\x1b[31m" + strings.Repeat("w", 5000)
+	}
+	got := warningsOf(many)
+	if len(got) != shownWarnings+1 || got[shownWarnings] != "980 more warnings were left out" || len([]rune(got[0])) != warningLength || strings.Contains(got[0], "\x1b") {
+		t.Errorf("%d warnings, the last %q", len(got), got[len(got)-1])
+	}
+}

@@ -129,14 +129,29 @@ type snapshotMeta struct {
 // describeSnapshot makes the metadata of a snapshot.
 func describeSnapshot(s *see.Snapshot, cpuScope string) snapshotMeta {
 	o := s.Observation()
-	meta := snapshotMeta{ID: s.ID(), Window: o.Window.Milliseconds(), Warnings: make([]string, len(o.Warnings)), Scope: "observation", CPUScope: cpuScope}
+	meta := snapshotMeta{ID: s.ID(), Window: o.Window.Milliseconds(), Warnings: warningsOf(o.Warnings), Scope: "observation", CPUScope: cpuScope}
 	if ms := o.CapturedAt.UnixMilli(); ms >= 0 {
 		meta.CapturedAt = &ms
 	}
-	for i, warning := range o.Warnings {
-		meta.Warnings[i] = plaintext.Line(warning)
-	}
 	return meta
+}
+
+// The bounds of warnings, which every reply repeats.
+const (
+	shownWarnings = 20
+	warningLength = 300
+)
+
+func warningsOf(all []string) []string {
+	shown := make([]string, 0, min(len(all), shownWarnings+1))
+	for _, warning := range all[:min(len(all), shownWarnings)] {
+		line, _ := plaintext.Bounded(warning, warningLength)
+		shown = append(shown, line)
+	}
+	if left := len(all) - len(shown); left > 0 {
+		shown = append(shown, fmt.Sprintf("%d more warnings were left out", left))
+	}
+	return shown
 }
 
 // selector is the snapshot that a call asks for.
@@ -253,7 +268,7 @@ func (w *wsltop) row(o *model.Observation, c *resource.Catalogue, r *resource.Re
 			ID:             plaintext.Line(r.NativeID),
 			Name:           plaintext.Line(r.Name),
 			Args:           commandLine(r, w.showSecrets, longestArgs),
-			CPUPercent:     figure(r.CPU, 4),
+			CPUPercent:     figure(r.CPU, cpuDecimals),
 			CPUTimeSeconds: figure(r.CPUSeconds, 2),
 			MemoryBytes:    wholeBytes(r),
 		},
@@ -325,12 +340,17 @@ func leading(args []string, enough int) []string {
 	return args
 }
 
-// cores is a share of the machine in CPUs; nil when unknown.
+// cpuDecimals is how exact the contract's percentages are.
+const cpuDecimals = 6
+
+// cores is a share of the machine in CPUs; nil when unknown. It is made of the
+// percentage as it is shown, so that a client that multiplies finds the same.
 func cores(percent model.Figure, cpus int) *float64 {
-	if cpus <= 0 || !percent.Known || percent.Value < 0 {
+	shown := figure(percent, cpuDecimals)
+	if cpus <= 0 || shown == nil || *shown < 0 {
 		return nil
 	}
-	return figure(model.Known(percent.Value*float64(cpus)/100), 4)
+	return figure(model.Known(*shown*float64(cpus)/100), cpuDecimals+3)
 }
 
 // figure rounds a figure to that many decimals; nil when unknown or not finite.
@@ -384,12 +404,12 @@ func wsltopSummaryOf(o *model.Observation, c *resource.Catalogue) (summary wslto
 	wsl, docker := sums[resource.WSL], sums[resource.Docker]
 	summary = wsltopSummary{
 		CPUs:       o.CPUs,
-		CPUPercent: figure(o.System.Busy, 4),
+		CPUPercent: figure(o.System.Busy, cpuDecimals),
 		Memory:     totals(o.System.Memory),
 	}
 	own := o.System.Busy
 	if docker.containers > 0 {
-		summary.Environments.Docker = &wsltopTotals{figure(docker.cpu, 4), &docker.memory}
+		summary.Environments.Docker = &wsltopTotals{figure(docker.cpu, cpuDecimals), &docker.memory}
 		switch {
 		case !own.Known:
 		case !docker.cpu.Known:
@@ -402,7 +422,7 @@ func wsltopSummaryOf(o *model.Observation, c *resource.Catalogue) (summary wslto
 			own.Value -= docker.cpu.Value
 		}
 	}
-	summary.Environments.WSL = &wsltopTotals{figure(own, 4), &wsl.processMemory}
+	summary.Environments.WSL = &wsltopTotals{figure(own, cpuDecimals), &wsl.processMemory}
 	return summary, warning
 }
 
