@@ -235,3 +235,21 @@ func TestWarningsAreBounded(t *testing.T) {
 		t.Errorf("%d warnings, the last %q", len(got), got[len(got)-1])
 	}
 }
+
+// A secret that is hidden in replies is not found by a filter either.
+func TestMatchDoesNotTellSecrets(t *testing.T) {
+	t.Parallel()
+	o := world()
+	c := catalogue(t, o, resource.Flavour{})
+	for _, x := range []struct {
+		match       string
+		showSecrets bool
+		want        int
+	}{{"hunter2", false, 0}, {"hunter2", true, 2}, {"hunt", false, 0}, {"password", false, 1}, {`source\.cc`, false, 1}, {"^cc1", false, 1}, {".", false, c.Len()}} {
+		q := resource.Query{Match: regexp.MustCompile(x.match), Limit: 1}
+		rows, matched := find(c, q, x.showSecrets)
+		if matched != x.want || len(rows) != min(1, x.want) {
+			t.Errorf("%+v: %d matched, %d returned", x, matched, len(rows))
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"topside/internal/see"
@@ -188,7 +189,7 @@ func (v *viewer) list(ctx context.Context, c Call, parent string) (Result, error
 	if err != nil {
 		return Result{}, err
 	}
-	found, matched := s.Catalogue().Query(q)
+	found, matched := find(s.Catalogue(), q, v.showSecrets)
 	w := rowWriter{s.Observation(), s.Catalogue(), v.showSecrets, listedArgs(len(found))}
 	l := listing{Snapshot: describeSnapshot(s, machineScope), Matched: matched, Returned: len(found), LeftOut: matched - len(found), Data: make([]row, len(found))}
 	if reason := s.Observation().RatesAbsent; reason != "" {
@@ -216,6 +217,25 @@ func (v *viewer) query(s *see.Snapshot, c Call, parent string) (resource.Query, 
 		}
 	}
 	return q, nil
+}
+
+// longestMatched bounds the command lines that a regular expression is tried
+// on, in characters.
+const longestMatched = 1 << 20
+
+// find is the catalogue's query, but for one thing: what a reply hides cannot
+// be found by guessing at it with a regular expression.
+func find(c *resource.Catalogue, q resource.Query, showSecrets bool) (rows []*resource.Resource, matched int) {
+	if q.Match == nil || showSecrets {
+		return c.Query(q)
+	}
+	limit := q.Limit
+	q.Limit = c.Len()
+	rows, _ = c.Query(q)
+	rows = slices.DeleteFunc(rows, func(r *resource.Resource) bool {
+		return !q.Match.MatchString(r.Name) && !q.Match.MatchString(commandLine(r, false, longestMatched))
+	})
+	return rows[:min(len(rows), limit)], len(rows)
 }
 
 func (v *viewer) inspect(ctx context.Context, c Call) (Result, error) {
