@@ -130,6 +130,10 @@ func (o *Observer) collect(ctx context.Context) (*content, error) {
 	if err != nil {
 		return nil, err
 	}
+	if observation.TableError != nil && o.options.Flavour.WSL {
+		// The process list is a required collector of that contract.
+		return nil, observation.TableError
+	}
 	catalogue, err := resource.Build(observation, o.options.Flavour)
 	if err != nil {
 		return nil, err

@@ -40,6 +40,8 @@ type Observation struct {
 	// only, and then every rate is unknown, with RatesAbsent saying why.
 	Window      time.Duration
 	RatesAbsent string
+	// TableError is why there are no processes; nil when the table was read.
+	TableError error
 	// CPUs is the number of logical CPUs, the denominator of all percentages.
 	CPUs      int
 	Processes []Process

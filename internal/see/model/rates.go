@@ -48,6 +48,7 @@ func (w *window) observe() *Observation {
 	o := &Observation{
 		CapturedAt: w.after.Ended,
 		Window:     w.elapsed,
+		TableError: w.after.TableError,
 		CPUs:       w.after.System.CPUs,
 		Engines:    w.after.Engines,
 		Warnings:   append([]string(nil), w.after.Warnings...),
@@ -157,7 +158,7 @@ func (w *window) perSecond(then, now uint64) Figure {
 // account reports the busy time that no row explains. Ticks are coarse, so a
 // small excess of the rows over the machine is zero, not negative.
 func (w *window) account(o *Observation, explained uint64) {
-	if !o.System.Busy.Known {
+	if !o.System.Busy.Known || w.after.TableError != nil || w.before.TableError != nil {
 		return
 	}
 	rows := w.share(explained, o.CPUs)

@@ -30,6 +30,8 @@ type Pass struct {
 	Groups  []Group
 	System  System
 	Engines []container.Listing
+	// TableError is why the process table could not be read; nil when it was.
+	TableError error
 	// Denied counts processes of which less could be read than their owner
 	// could; Malformed those whose stat line made no sense.
 	Denied, Malformed int

@@ -94,9 +94,8 @@ func (s *Sampler) Close() error {
 	return errors.Join(err, s.scanner.Close())
 }
 
-// Take reads the machine once. It fails when the process table itself cannot
-// be read or ctx ends; everything else that is missing is absent in the pass,
-// with its reason.
+// Take reads the machine once. It fails only when ctx ends: what cannot be read
+// is absent in the pass, with its reason, even the process table itself.
 func (s *Sampler) Take(ctx context.Context) (*Pass, error) {
 	s.pass++
 	pass := &Pass{Live: s.fs.Live(), ClockTicks: s.clockTicks, Processes: make([]Process, 0, s.count+s.count/16+16)}
@@ -138,7 +137,8 @@ func (s *Sampler) readProcesses(ctx context.Context, pass *Pass) error {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("the process table: %w", err)
+		pass.TableError = fmt.Errorf("the process table could not be read: %w", err)
+		pass.Warnings = append(pass.Warnings, pass.TableError.Error())
 	}
 	byPID := func(a, b Process) int { return int(a.PID) - int(b.PID) }
 	if !slices.IsSortedFunc(pass.Processes, byPID) {

@@ -271,3 +271,21 @@ func BenchmarkTake(b *testing.B) {
 	}
 	b.ReportMetric(float64(s.count), "processes")
 }
+
+// A table that cannot be read leaves the system's figures, and says so.
+func TestAnUnreadableTableIsAWarning(t *testing.T) {
+	t.Parallel()
+	fs := tree(t, map[string]string{"proc/loadavg": "1.00 2.00 3.00 1/2 3\n"})
+	s := NewSampler(fs, Options{})
+	defer s.Close()
+	if err := os.RemoveAll(filepath.Join(fs.Root(), "proc")); err != nil {
+		t.Fatal(err)
+	}
+	pass, err := s.Take(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pass.TableError == nil || len(pass.Warnings) == 0 || len(pass.Processes) != 0 {
+		t.Errorf("%+v", pass)
+	}
+}
