@@ -16,13 +16,28 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
 )
 
 // TestMain makes this test binary the program that the scripts run, under its
 // own name and under those of the contracts.
 func TestMain(m *testing.M) {
 	program := func() { os.Exit(Main(os.Args, Standard())) }
-	testscript.Main(m, map[string]func(){"topside": program, "wsltop": program, "xtop": program, "topup": program})
+	testscript.Main(leakChecked{m}, map[string]func(){"topside": program, "wsltop": program, "xtop": program, "topup": program})
+}
+
+// leakChecked runs the tests and then looks for goroutines that outlived them.
+type leakChecked struct{ *testing.M }
+
+func (m leakChecked) Run() int {
+	code := m.M.Run()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	return code
 }
 
 // TestScripts runs the command line as users do. Each script begins with a

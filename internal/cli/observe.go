@@ -4,6 +4,7 @@ package cli
 // every command that observes takes the same ones.
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -79,3 +80,27 @@ func newObserver(options see.Options) (*see.Observer, error) {
 
 // errUnsupported says that this build has nothing to observe by itself.
 var errUnsupported = errors.New("this machine cannot be observed yet: only Linux can, or a recorded tree with --root")
+
+// An observed machine is one snapshot and the observer that keeps it, until end
+// is called.
+type observed struct {
+	observer *see.Observer
+	snapshot *see.Snapshot
+}
+
+func (o observed) end() { closeSoon(o.observer) }
+
+// observeOnce makes one observation over the whole interval.
+func observeOnce(ctx context.Context, options see.Options) (observed, error) {
+	observer, err := newObserver(options)
+	if err != nil {
+		return observed{}, err
+	}
+	var now time.Duration
+	snapshot, err := observer.Select(ctx, see.Selector{MaxAge: &now})
+	if err != nil {
+		closeSoon(observer)
+		return observed{}, err
+	}
+	return observed{observer, snapshot}, nil
+}

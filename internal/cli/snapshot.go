@@ -3,10 +3,14 @@ package cli
 // This file holds "topside snapshot": one observation, for a person or a script.
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
+	"topside/internal/contract"
 	"topside/internal/see/resource"
 )
 
@@ -40,19 +44,23 @@ units and their processes overlap: do not add them.`,
 			if err != nil {
 				return err
 			}
-			snapshot, end, err := observeOnce(c.Context(), options)
+			seen, err := observeOnce(c.Context(), options)
 			if err != nil {
 				return err
 			}
-			defer end()
+			defer seen.end()
 			if asJSON {
-				return writeJSON(s.Out, everything(snapshot, options.Root, showSecrets))
+				report := everything(seen.snapshot, options.Root, showSecrets)
+				if report.Environments, err = environmentsOf(c.Context(), seen); err != nil {
+					return err
+				}
+				return writeJSON(s.Out, report)
 			}
-			for _, warning := range snapshot.Observation().Warnings {
+			for _, warning := range seen.snapshot.Observation().Warnings {
 				fmt.Fprintf(s.Err, "topside: warning: %s\n", warning)
 			}
 			view := snapshotView{out: s.Out, palette: paletteFor(s.Out), columns: columnsOf(s.Out), limit: limit, showSecrets: showSecrets}
-			return view.write(snapshot)
+			return view.write(seen.snapshot)
 		},
 	}
 	f := c.Flags()
@@ -61,4 +69,34 @@ units and their processes overlap: do not add them.`,
 	f.BoolVar(&showSecrets, "show-secrets", false, "do not redact passwords, tokens and keys in arguments and labels")
 	observing.flags(f, peoplesInterval)
 	return c
+}
+
+// environmentsOf asks the tool, which alone knows what the status of an
+// environment is, in the snapshot at hand.
+func environmentsOf(ctx context.Context, seen observed) (json.RawMessage, error) {
+	server, err := contract.United(contract.Config{Version: Version(), Observer: seen.observer})
+	if err != nil {
+		return nil, err
+	}
+	session, end, err := inProcess(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	result, err := session.CallTool(ctx, &mcp.CallToolParams{
+		Name: "get_system_summary", Arguments: map[string]any{"snapshot_id": seen.snapshot.ID()},
+	})
+	if err != nil {
+		return nil, callFailure(ctx, err)
+	}
+	var summary struct {
+		Data struct {
+			Environments json.RawMessage `json:"environments"`
+		} `json:"data"`
+	}
+	encoded, err := json.Marshal(result.StructuredContent)
+	if err == nil {
+		err = json.Unmarshal(encoded, &summary)
+	}
+	return summary.Data.Environments, err
 }

@@ -4,6 +4,8 @@ package cli
 // that is not known is null or left out, and "absent" beside it says why.
 
 import (
+	"encoding/json"
+
 	"topside/internal/see"
 	"topside/internal/see/cgroup"
 	"topside/internal/see/container"
@@ -17,10 +19,12 @@ import (
 // whole machine unless their name says otherwise, sizes in bytes, rates per
 // second.
 type snapshotReport struct {
-	Snapshot     snapshotMeta        `json:"snapshot"`
-	System       systemReport        `json:"system"`
-	Environments []environmentReport `json:"environments"`
-	Resources    []resourceReport    `json:"resources"`
+	Snapshot snapshotMeta `json:"snapshot"`
+	System   systemReport `json:"system"`
+	// Environments is as get_system_summary has it.
+	Environments json.RawMessage  `json:"environments"`
+	Engines      []engineReport   `json:"engines"`
+	Resources    []resourceReport `json:"resources"`
 }
 
 type snapshotMeta struct {
@@ -135,7 +139,8 @@ type limitsReport struct {
 	Absent   map[string]proc.Reason `json:"absent,omitempty"`
 }
 
-type environmentReport struct {
+// An engineReport is what one engine's socket gave.
+type engineReport struct {
 	Engine     string           `json:"engine"`
 	Status     container.Status `json:"status"`
 	Reason     string           `json:"reason,omitempty"`
@@ -226,9 +231,9 @@ func everything(snapshot *see.Snapshot, root string, showSecrets bool) snapshotR
 			ID: snapshot.ID(), CapturedAt: o.CapturedAt.UnixMilli(), RatesAbsent: o.RatesAbsent, Root: root,
 			TopsideVersion: Version(), Warnings: append([]string{}, o.Warnings...),
 		},
-		System:       systemOf(o),
-		Environments: []environmentReport{},
-		Resources:    []resourceReport{},
+		System:    systemOf(o),
+		Engines:   []engineReport{},
+		Resources: []resourceReport{},
 	}
 	if o.RatesAbsent == "" {
 		window := o.Window.Milliseconds()
@@ -236,7 +241,7 @@ func everything(snapshot *see.Snapshot, root string, showSecrets bool) snapshotR
 	}
 	for i := range o.Engines {
 		e := &o.Engines[i]
-		r.Environments = append(r.Environments, environmentReport{e.Engine, e.Status, clean(e.Reason), clean(e.Socket), len(e.Containers), e.Omitted})
+		r.Engines = append(r.Engines, engineReport{e.Engine, e.Status, clean(e.Reason), clean(e.Socket), len(e.Containers), e.Omitted})
 	}
 	all, _ := catalogue.Query(resource.Query{Limit: catalogue.Len()})
 	for _, row := range all {

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"time"
 
 	"topside/internal/see"
 	"topside/internal/see/model"
@@ -113,34 +112,18 @@ func runWsltopListing(ctx context.Context, s Streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	snapshot, end, err := observeOnce(ctx, see.Options{
+	seen, err := observeOnce(ctx, see.Options{
 		Root: o.root, Interval: interval, WithoutEngines: o.withoutDocker,
 		Flavour: resource.Flavour{WSL: true, WithoutContainers: o.withoutDocker},
 	})
 	if err != nil {
 		return err
 	}
-	defer end()
-	for _, warning := range snapshot.Observation().Warnings {
+	defer seen.end()
+	for _, warning := range seen.snapshot.Observation().Warnings {
 		fmt.Fprintf(s.Err, "wsltop: warning: %s\n", warning)
 	}
-	return o.write(s.Out, snapshot)
-}
-
-// observeOnce makes one observation over the whole interval. The snapshot can
-// be read until end is called.
-func observeOnce(ctx context.Context, options see.Options) (snapshot *see.Snapshot, end func(), err error) {
-	observer, err := newObserver(options)
-	if err != nil {
-		return nil, nil, err
-	}
-	var now time.Duration
-	snapshot, err = observer.Select(ctx, see.Selector{MaxAge: &now})
-	if err != nil {
-		closeSoon(observer)
-		return nil, nil, err
-	}
-	return snapshot, func() { closeSoon(observer) }, nil
+	return o.write(s.Out, seen.snapshot)
 }
 
 func (o wsltopListing) write(w io.Writer, snapshot *see.Snapshot) error {
