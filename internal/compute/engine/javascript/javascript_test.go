@@ -41,7 +41,7 @@ func (w *world) eval(source string) (engine.Reply, string) {
 	w.n++
 	from := w.Out.Size()
 	var call engine.Call
-	r, err := w.Eval(context.Background(), w.n, source, "", false, 10*time.Second, &call)
+	r, err := w.Eval(context.Background(), w.n, source, "", false, 40*time.Second, &call)
 	if err != nil {
 		w.Fatalf("%q: %v", source, err)
 	}
@@ -118,7 +118,7 @@ func text(s *string) string {
 }
 
 func TestErrors(t *testing.T) {
-	w := open(t, engine.Options{Limits: engine.Limits{Memory: 2 << 30}})
+	w := open(t, engine.Options{Limits: engine.Limits{Memory: 3 << 30}})
 	w.eval("function thrower() {\n  throw new TypeError('inner', {cause: new Error('root')})\n}")
 	for _, c := range []struct {
 		source, phase, message string
@@ -136,7 +136,7 @@ func TestErrors(t *testing.T) {
 		{"await Promise.reject(new Error('no'))", "runtime", "Error: no", 0, 0},
 		{"await new Promise(() => {})", "runtime", "the awaited promise can never be settled", 0, 0},
 		{"(function r() { r() })()", "runtime", "RangeError: Maximum call stack size exceeded", 0, 0},
-		{"const l = []; while (true) l.push(new Array(1000).fill(1))", "runtime", "RangeError: out of memory", 0, 0},
+		{"const l = []; while (true) l.push(new Array(100).fill(1), {a: 1, b: 'x'.repeat(3000)})", "runtime", "RangeError: out of memory", 0, 0},
 	} {
 		r, _ := w.eval(c.source)
 		f := r.Failure

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/dop251/goja/ast"
 	"github.com/dop251/goja/parser"
@@ -61,7 +63,7 @@ func split(name, source string) ([]unit, error) {
 func whole(body []ast.Statement, source string) unit {
 	u := unit{start: 0, stop: len(source), kind: "script"}
 	for _, s := range body {
-		u.completes = u.statement(s, 0)
+		u.completes = u.statement(s, source)
 	}
 	u.text = apply(source, 0, len(source), u.edits)
 	return u
@@ -85,7 +87,7 @@ func statements(body []ast.Statement, source string) ([]unit, bool) {
 		if _, empty := s.(*ast.EmptyStatement); empty {
 			continue
 		}
-		u.completes = u.statement(s, 0)
+		u.completes = u.statement(s, source)
 		u.text = apply(source, u.start, u.stop, u.edits)
 		if alone, err := parser.ParseFile(nil, "", u.text, 0); err != nil || countStatements(alone.Body) != 1 {
 			return nil, false
@@ -150,9 +152,10 @@ func isStrict(s ast.Statement) bool {
 }
 
 // statement notes the edits and names of one top-level statement and tells whether it has a completion value of its
-// own. Positions of nodes are one more than offsets; base is what precedes the source in what was parsed.
-func (u *unit) statement(s ast.Statement, base int) bool {
-	off := func(n int) int { return n - 1 - base }
+// own. Positions of nodes are one more than offsets.
+func (u *unit) statement(s ast.Statement, source string) bool {
+	const base = 0
+	off := func(n int) int { return n - 1 }
 	switch s := s.(type) {
 	case *ast.LexicalDeclaration:
 		word := "let"
@@ -162,8 +165,7 @@ func (u *unit) statement(s ast.Statement, base int) bool {
 		u.edits = append(u.edits, edit{off(int(s.Idx)), len(word), "var" + strings.Repeat(" ", len(word)-3)})
 		for _, b := range s.List {
 			if b.Initializer == nil {
-				// Declared again, it is undefined again; var alone would keep the old value.
-				u.edits = append(u.edits, edit{off(int(b.Target.Idx1())), 0, "=undefined"})
+				u.undefined(b, source, base)
 			}
 		}
 		u.bindings(s.List, base)
@@ -193,6 +195,25 @@ func (u *unit) bindings(list []*ast.Binding, base int) {
 			u.declares = append(u.declares, declared{id.Name.String(), int(id.Idx) - 1 - base})
 		})
 	}
+}
+
+// undefined gives a name without initializer the value undefined: declared again it has that value again, where var
+// or an assignment alone would keep the old one. The parser counts characters of names, not bytes, so the end of the
+// name is looked for here.
+func (u *unit) undefined(b *ast.Binding, source string, base int) {
+	id, ok := b.Target.(*ast.Identifier)
+	if !ok {
+		return
+	}
+	end := int(id.Idx) - 1 - base
+	for end < len(source) {
+		r, n := utf8.DecodeRuneInString(source[end:])
+		if r != '$' && r != '_' && r != '\\' && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.Is(unicode.Mn, r) {
+			break
+		}
+		end += n
+	}
+	u.edits = append(u.edits, edit{end, 0, "=undefined"})
 }
 
 // names calls f for every identifier that a binding target declares.
@@ -254,9 +275,9 @@ func awaiting(name, source string) (unit, bool) {
 			if s.Token == token.CONST {
 				word = "const"
 			}
-			u.assign(off(int(s.Idx)), word, s.List, base)
+			u.assign(off(int(s.Idx)), word, s.List, source, base)
 		case *ast.VariableStatement:
-			u.assign(off(int(s.Var)), "var", s.List, base)
+			u.assign(off(int(s.Var)), "var", s.List, source, base)
 		case *ast.ClassDeclaration:
 			if s.Class.Name != nil {
 				id := s.Class.Name.Name.String()
@@ -272,8 +293,15 @@ func awaiting(name, source string) (unit, bool) {
 		case *ast.ExpressionStatement:
 			if i == len(body.List)-1 {
 				u.completes = true
-				start, stop := off(int(s.Idx0())), off(int(s.Idx1()))
-				u.edits = append(u.edits, edit{start, 0, "return ("}, edit{min(stop, len(source)), 0, ")"})
+				start := 0
+				if i > 0 {
+					var ok bool
+					if start, ok = cut(source, off(int(body.List[i-1].Idx1())), off(int(s.Idx0()))); !ok {
+						return unit{}, false
+					}
+				}
+				// The comma lets the expression begin on a later line.
+				u.edits = append(u.edits, edit{start, 0, ";return void 0,"})
 			}
 		}
 	}
@@ -284,23 +312,18 @@ func awaiting(name, source string) (unit, bool) {
 	opening := u.edits[i]
 	u.edits = append([]edit{opening}, slices.Delete(slices.Clone(u.edits), i, i+1)...)
 	u.text = apply(source, 0, len(source), u.edits) + asyncClose
-	return u, true
+	_, err = parser.ParseFile(nil, "", u.text, 0)
+	return u, err == nil
 }
 
-// assign turns a declaration into assignments: `let {a} = x, b` becomes `( {a} = x, b=undefined)`.
-func (u *unit) assign(at int, word string, list []*ast.Binding, base int) {
-	u.edits = append(u.edits, edit{at, len(word), ";("})
+// assign turns a declaration into assignments: `let {a} = x, b` becomes `void 0,{a} = x, b=undefined`.
+func (u *unit) assign(at int, word string, list []*ast.Binding, source string, base int) {
+	u.edits = append(u.edits, edit{at, len(word), ";void 0,"})
 	for _, b := range list {
 		if b.Initializer == nil {
-			u.edits = append(u.edits, edit{int(b.Target.Idx1()) - 1 - base, 0, "=undefined"})
+			u.undefined(b, source, base)
 		}
 	}
-	last := list[len(list)-1]
-	end := int(last.Target.Idx1())
-	if last.Initializer != nil {
-		end = int(last.Initializer.Idx1())
-	}
-	u.edits = append(u.edits, edit{end - 1 - base, 0, ")"})
 	u.bindings(list, base)
 }
 
@@ -344,7 +367,7 @@ func apply(source string, start, stop int, edits []edit) string {
 func (u *unit) original(offset int) int {
 	at, pos := u.start, 0 // source and text offsets that correspond
 	for _, e := range u.edits {
-		if e.at < at {
+		if e.at < at || e.at > u.stop {
 			continue
 		}
 		if pos+(e.at-at) > offset {
