@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -176,7 +177,7 @@ func TestUnitedOnThisMachine(t *testing.T) {
 	if list["returned"] != 3.0 || list["matched"].(float64) != 3+list["left_out"].(float64) {
 		t.Errorf("matched %v, returned %v, left out %v", list["matched"], list["returned"], list["left_out"])
 	}
-	self := c.ok("list_resources", `{"max_age_ms":0,"match":"contract\\.test"}`)
+	self := c.ok("list_resources", fmt.Sprintf(`{"max_age_ms":0,"match":%q}`, regexp.QuoteMeta(filepath.Base(os.Args[0]))))
 	if self["matched"].(float64) < 1 {
 		t.Error("this test does not find its own process")
 	}
