@@ -38,7 +38,7 @@ func examine(ctx context.Context, root string) *diagnosis {
 	}
 	rights := ownRights()
 	d.rights(rights)
-	d.scope(fs)
+	d.scope(fs, rights)
 	d.processes(ctx, fs, rights)
 	d.kernel(fs)
 	d.pressure(fs)
@@ -111,26 +111,29 @@ func (d *diagnosis) rights(r rights) {
 }
 
 // scope says whose processes the table shows.
-func (d *diagnosis) scope(fs proc.FS) {
-	if fs.Live() {
-		if fs.WholeMachine() {
-			d.add("scope", works, "the table is the whole machine's", "")
-		} else {
-			d.add("scope", limited, "the table is of a PID namespace: a container's (or a WSL distribution's) own processes, not the machine's",
-				"share the host's PID namespace (docker run --pid=host), or mount its root and give --root")
-		}
-	}
+func (d *diagnosis) scope(fs proc.FS, r rights) {
 	mode, err := fs.HidePID()
+	hides := err == nil && mode != "" && mode != "off" && r.uid != 0
+	switch {
+	case !fs.Live():
+	case fs.WholeMachine():
+		d.add("scope", works, "the table is the whole machine's", "")
+	case hides:
+		d.add("scope", limited, "whether the table is the whole machine's cannot be told, since hidepid hides the kernel's own tasks too", "")
+	default:
+		d.add("scope", limited, "the table is of a PID namespace: a container's (or a WSL distribution's) own processes, not the machine's",
+			"share the host's PID namespace (docker run --pid=host), or mount its root and give --root")
+	}
 	switch {
 	case err != nil:
 		d.add("hidepid", absent, "not known: "+string(fs.ReasonOf(err)), "")
-	case mode == "" || mode == "off":
-		d.add("hidepid", works, "off: other users' processes are visible", "")
-	case ownRights().uid == 0:
-		d.add("hidepid", works, mode+", which does not hide anything from root", "")
-	default:
+	case hides:
 		d.add("hidepid", limited, mode+": other users' processes are hidden and missing from every list and sum",
 			"run as root, or as a member of the group in the mount's gid= option")
+	case mode == "" || mode == "off":
+		d.add("hidepid", works, "off: other users' processes are visible", "")
+	default:
+		d.add("hidepid", works, mode+", which does not hide anything from root", "")
 	}
 }
 
