@@ -532,7 +532,8 @@ func (s *Server) AwaitEnd(patience time.Duration) int {
 	return s.Cmd.ProcessState.ExitCode()
 }
 
-// Kill ends the process and its group, whatever it is doing.
+// Kill ends the process: it is asked to, and after a while it and its group are
+// killed, whatever they are doing.
 func (s *Server) Kill() {
 	select {
 	case <-s.ended:
@@ -540,6 +541,7 @@ func (s *Server) Kill() {
 	default:
 	}
 	_ = s.Stdin.Close()
+	_ = s.Cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-s.ended:
 		return
