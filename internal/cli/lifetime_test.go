@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -35,6 +36,7 @@ func run(t *testing.T, name string, args ...string) *running {
 	t.Cleanup(cancel)
 	r := &running{Cmd: exec.CommandContext(ctx, name, args...), said: new(strings.Builder)}
 	r.Stderr = r.said
+	r.Env = append(os.Environ(), "GORACE="+promptExit)
 	var err error
 	if r.in, err = r.StdinPipe(); err != nil {
 		t.Fatal(err)

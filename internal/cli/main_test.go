@@ -54,6 +54,8 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("TREES", trees)
 			env.Setenv("NO_COLOR", "1")
+			// The race detector's second of waiting at every exit adds up.
+			env.Setenv("GORACE", promptExit)
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -66,6 +68,9 @@ func TestScripts(t *testing.T) {
 		},
 	})
 }
+
+// promptExit keeps the race detector from waiting at the end of a program.
+const promptExit = "atexit_sleep_ms=0"
 
 // exits runs a program and checks its exit status: exits 2 topside mcp --nonsense.
 func exits(ts *testscript.TestScript, _ bool, args []string) {
