@@ -222,3 +222,14 @@ func (c *compiler) command(dir string) *engine.Command {
 		Env: []string{"OCAMLRUNPARAM=l=1M"},
 	}
 }
+
+// TopupSources are the files of module Topup, for programs that are built from a session's log.
+func TopupSources() map[string]string {
+	files := map[string]string{}
+	for _, name := range []string{"topup_back.ml", "topup.mli", "topup.ml"} {
+		if b, err := sources.ReadFile("driver/" + name); err == nil {
+			files[name] = string(b)
+		}
+	}
+	return files
+}
