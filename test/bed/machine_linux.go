@@ -60,8 +60,12 @@ func (p Process) write(dir string) error {
 		if state == "" {
 			state = "S"
 		}
-		stat = fmt.Sprintf("%d (%s) %s %d %d %d 0 -1 4194304 100 0 0 0 %d %d 0 0 20 0 %d 0 %d %d %d 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n",
-			p.PID, p.Comm, state, p.PPID, p.PID, p.PID, p.User, p.System, max(p.Threads, 1), p.Start, p.RSS*4096*4, p.RSS)
+		flags := 0x400000
+		if p.PID == 2 || p.PPID == 2 {
+			flags = 0x208040 // PF_KTHREAD and what else such a task has
+		}
+		stat = fmt.Sprintf("%d (%s) %s %d %d %d 0 -1 %d 100 0 0 0 %d %d 0 0 20 0 %d 0 %d %d %d 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n",
+			p.PID, p.Comm, state, p.PPID, p.PID, p.PID, flags, p.User, p.System, max(p.Threads, 1), p.Start, p.RSS*4096*4, p.RSS)
 	}
 	files := map[string]string{
 		"stat":   stat,
