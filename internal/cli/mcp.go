@@ -14,12 +14,13 @@ import (
 type surfacing struct {
 	toolsets, exclude     []string
 	readOnly, showSecrets bool
+	wslOnly               bool // of the wsltop contract
 }
 
 func (t *surfacing) config(observer *see.Observer) contract.Config {
 	return contract.Config{
 		Version: Version(), Observer: observer, Toolsets: t.toolsets, Exclude: t.exclude,
-		ReadOnly: t.readOnly, ShowSecrets: t.showSecrets,
+		ReadOnly: t.readOnly, ShowSecrets: t.showSecrets, WSLOnly: t.wslOnly,
 	}
 }
 

@@ -41,7 +41,7 @@ type wsltopMCPOptions struct {
 	socket, root         string
 	wslOnly, withoutWSLC bool // nothing else is there on Linux
 	socketGiven          bool
-	showSecrets          bool
+	redact               bool
 }
 
 func runWsltopMCP(ctx context.Context, s Streams, args []string) error {
@@ -63,7 +63,7 @@ func runWsltopMCP(ctx context.Context, s Streams, args []string) error {
 			Flavour: resource.Flavour{WSL: true, WithoutContainers: options.withoutDocker},
 		},
 		surface: contract.Wsltop, socket: options.socket, socketGiven: options.socketGiven,
-		tools: surfacing{showSecrets: options.showSecrets}, invocation: "wsltop mcp", service: wsltopService,
+		tools: surfacing{showSecrets: !options.redact, wslOnly: options.wslOnly}, invocation: "wsltop mcp", service: wsltopService,
 	})
 }
 
@@ -88,8 +88,8 @@ func parseWsltopMCP(args []string) (wsltopMCPOptions, error) {
 			o.socket, o.socketGiven = a.value(), true
 		case "--root":
 			o.root = a.filled()
-		case "--show-secrets":
-			o.showSecrets = true
+		case "--redact-secrets":
+			o.redact = true
 		case "--help", "-h":
 			a.refuse("%s must be the only argument", a.option)
 		default:
@@ -114,7 +114,7 @@ Options:
   --no-wslc         do not look for WSL containers
   --socket PATH     serve a Unix socket (owner only) instead of stdin and stdout
   --root PATH       observe the machine whose proc/ and sys/ are in this folder
-  --show-secrets    do not hide passwords, tokens and keys in arguments
+  --redact-secrets  hide passwords, tokens and keys in arguments
   -h, --help        print this help; only as the sole argument
 
 --distro NAME exists in the Windows executable only.

@@ -27,7 +27,7 @@ type wsltopListing struct {
 	sortBy              resource.SortKey
 	ascending           bool
 	root                string
-	showSecrets         bool
+	redact              bool
 }
 
 const wsltopUsage = "Run 'wsltop --help' for the options."
@@ -76,8 +76,8 @@ func parseWsltopListing(args []string) (wsltopListing, error) {
 			a.choice("never", "auto")
 		case "--root":
 			o.root = a.filled()
-		case "--show-secrets":
-			o.showSecrets = true
+		case "--redact-secrets":
+			o.redact = true
 		case "--help", "-h":
 			o.help = true
 		case "--version", "-V":
@@ -219,7 +219,7 @@ func (o wsltopListing) usageOf(r *resource.Resource) usage {
 	}
 	if r.Proc != nil {
 		u.PID, u.PPID = &r.Proc.PID, &r.Proc.PPID
-		u.Args = commandLine(r.Proc.Facts.Args, o.showSecrets)
+		u.Args = commandLine(r.Proc.Facts.Args, !o.redact)
 	}
 	return u
 }
@@ -389,7 +389,7 @@ Options:
   --header classic, --color never
                                accepted; the table is always like that
   --root PATH                  observe the machine whose proc/ and sys/ are in this folder
-  --show-secrets               do not hide passwords, tokens and keys in arguments
+  --redact-secrets             hide passwords, tokens and keys in arguments
   -h, --help                   print this help
   -V, --version                print the version
 

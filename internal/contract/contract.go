@@ -41,6 +41,8 @@ type Config struct {
 	ReadOnly          bool
 	// ShowSecrets leaves passwords and tokens in arguments and labels.
 	ShowSecrets bool
+	// WSLOnly leaves the host's figures out of the wsltop contract's answers.
+	WSLOnly bool
 }
 
 // A surface is a set of tools and the manner in which they are served.

@@ -16,13 +16,13 @@ Environments overlap, and so do parents and children: never add them up. null is
 There are no tools for actions and none that run commands.`
 
 // Wsltop makes the server of the wsltop contract. The observer must have been
-// made with the wsltop flavour of resource names. Unless c.ShowSecrets is set,
-// passwords and tokens in args are hidden, which the original does not do.
+// made with the wsltop flavour of resource names. The original hides no secrets
+// in args, so that a drop-in replacement sets c.ShowSecrets.
 func Wsltop(c Config) (*mcp.Server, error) {
 	s := &surface{
 		name:         "wsltop",
 		instructions: wsltopInstructions,
-		tools:        tool.WsltopTools(c.Observer, c.ShowSecrets),
+		tools:        tool.WsltopTools(c.Observer, tool.WsltopOptions{WSLOnly: c.WSLOnly, ShowSecrets: c.ShowSecrets}),
 		check:        tool.CheckStrict,
 		failure:      wsltopFailure,
 	}

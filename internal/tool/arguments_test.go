@@ -156,7 +156,7 @@ func TestLenientAbsence(t *testing.T) {
 func TestStrictRefusals(t *testing.T) {
 	t.Parallel()
 	tools := map[string]*Tool{}
-	for _, tool := range WsltopTools(nil, false) {
+	for _, tool := range WsltopTools(nil, WsltopOptions{}) {
 		tools[tool.Name] = tool
 	}
 	long := strings.Repeat("x", idLength+1)
@@ -230,7 +230,7 @@ func TestStrictRefusals(t *testing.T) {
 
 func TestStrictValues(t *testing.T) {
 	t.Parallel()
-	list := WsltopTools(nil, false)[1]
+	list := WsltopTools(nil, WsltopOptions{})[1]
 	call, err := CheckStrict(list, json.RawMessage(`{"max_age_ms":18446744073709551615}`))
 	if err != nil {
 		t.Fatal(err)
@@ -285,7 +285,7 @@ func FuzzCheck(f *testing.F) {
 	for _, s := range []string{`{"count":5}`, `{"count":"5.0"}`, `{"hosts":"[\"a\"]"}`, `{"environment":"{}"}`, `[`, `{"a":`, `null`, `"{}"`, `{"match":"(","deep":"true"}`} {
 		f.Add(s)
 	}
-	list := WsltopTools(nil, false)[1]
+	list := WsltopTools(nil, WsltopOptions{})[1]
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, check := range []func() (Call, error){
 			func() (Call, error) { return CheckLenient(specimen, json.RawMessage(s)) },

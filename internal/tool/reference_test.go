@@ -52,7 +52,7 @@ func TestReferenceIsFresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.WriteString("\n# The wsltop contract: `topside wsltop mcp`\n")
-	if err := Markdown(&b, WsltopTools(nil, false)); err != nil {
+	if err := Markdown(&b, WsltopTools(nil, WsltopOptions{})); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, filepath.Join("..", "..", "docs", "tools.md"), b.Bytes())
@@ -82,7 +82,7 @@ func golden(t *testing.T, path string, got []byte) {
 // type for each property, items of every array, no references, short names.
 func TestSchemasAreFlat(t *testing.T) {
 	t.Parallel()
-	for _, tools := range [][]*Tool{SeeTools(nil, false), WsltopTools(nil, false)} {
+	for _, tools := range [][]*Tool{SeeTools(nil, false), WsltopTools(nil, WsltopOptions{})} {
 		for _, tool := range tools {
 			if len(tool.Name) > 30 {
 				t.Errorf("%s: the name is longer than 30 characters", tool.Name)
@@ -120,7 +120,7 @@ func flat(t *testing.T, at string, s *jsonschema.Schema) {
 // TestDeclarationsAreWhole checks each declaration against itself.
 func TestDeclarationsAreWhole(t *testing.T) {
 	t.Parallel()
-	for _, tools := range [][]*Tool{SeeTools(nil, false), WsltopTools(nil, false)} {
+	for _, tools := range [][]*Tool{SeeTools(nil, false), WsltopTools(nil, WsltopOptions{})} {
 		seen := map[string]bool{}
 		for _, tool := range tools {
 			if seen[tool.Name] || tool.Description == "" || tool.Handler == nil || tool.Toolset == "" {

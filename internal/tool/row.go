@@ -122,6 +122,9 @@ func (w *rowWriter) process(line *row, r *resource.Resource) {
 
 // withoutProgram leaves out the program where the row's name says it already.
 func withoutProgram(line, name string) string {
+	if line == name {
+		return "" // a title, which is both
+	}
 	program, rest, _ := strings.Cut(line, " ")
 	if program == name || strings.HasSuffix(program, "/"+name) && strings.HasPrefix(program, "/") {
 		return rest
@@ -213,6 +216,9 @@ func (l *listing) text(c Call) string {
 		fmt.Fprintf(&b, "; %d left out (raise limit or filter)", l.LeftOut)
 	}
 	b.WriteByte('\n')
+	if l.Cut != "" {
+		fmt.Fprintf(&b, "%s\n", l.Cut)
+	}
 	for figure, reason := range l.Absent {
 		fmt.Fprintf(&b, "%s absent: %s\n", figure, reason)
 	}

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
@@ -66,7 +67,7 @@ func TestWsltopRows(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", name, withoutIDs(got), x.want)
 		}
 	}
-	if row := (&wsltop{showSecrets: true}).row(o, c, byPID(t, c, 4242)); !strings.Contains(row.Usage.Args, "hunter2") {
+	if row := (&wsltop{options: WsltopOptions{ShowSecrets: true}}).row(o, c, byPID(t, c, 4242)); !strings.Contains(row.Usage.Args, "hunter2") {
 		t.Errorf("secrets are hidden on request too: %s", row.Usage.Args)
 	}
 	// The exact product: 3 % of 16 CPUs.
@@ -90,7 +91,7 @@ func TestUnitedRows(t *testing.T) {
 		"process": {byPID(t, c, 4242), `{"resource_id":"ID","parent_ids":[],"cores_used":1,"usage":{"environment":"linux","kind":"process","id":"4242","pid":4242,"ppid":700,` +
 			`"name":"cc1plus","args":"-O2 --password [redacted] source.cc","user":"bob","state":"S","cpu_percent":6.25,"cpu_time_seconds":12.3,"memory_bytes":419430400}}`},
 		"process of a unit": {byPID(t, c, 700), `{"resource_id":"ID","parent_ids":["ID"],"cores_used":0.08,"usage":{"environment":"linux","kind":"process","id":"700","pid":700,"ppid":1,` +
-			`"name":"sshd:","args":"/usr/sbin/sshd -D","user":"root","state":"S","cpu_percent":0.5,"cpu_time_seconds":12.3,"memory_bytes":8388608}}`},
+			`"name":"sshd: /usr/sbin/sshd -D","user":"root","state":"S","cpu_percent":0.5,"cpu_time_seconds":12.3,"memory_bytes":8388608}}`},
 		"kernel task without a rate": {byPID(t, c, 6000), `{"resource_id":"ID","parent_ids":[],"usage":{"environment":"linux","kind":"process","id":"6000","pid":6000,"ppid":2,` +
 			`"name":"kworker/0:1","kernel":true,"user":"root","state":"S","cpu_time_seconds":12.3,"memory_bytes":0},"absent":{"cpu_percent":"no earlier sample of it to compare with"}}`},
 		"process in a container, no permission": {byPID(t, c, 5000), `{"resource_id":"ID","parent_ids":["ID"],"cores_used":1.52,"usage":{"environment":"docker","source":"9c41aa000000","kind":"process","id":"5000","pid":5000,"ppid":1,` +
@@ -251,5 +252,34 @@ func TestMatchDoesNotTellSecrets(t *testing.T) {
 		if matched != x.want || len(rows) != min(1, x.want) {
 			t.Errorf("%+v: %d matched, %d returned", x, matched, len(rows))
 		}
+	}
+}
+
+// A list that would be too long for a client ends early, and says so.
+func TestALongListIsCut(t *testing.T) {
+	t.Parallel()
+	l := listing{Matched: 1200, Returned: 1000, LeftOut: 200}
+	for range 1000 {
+		l.Data = append(l.Data, row{ID: "abcdefghijkl", ParentIDs: []string{}, Usage: usage{Name: strings.Repeat("n", 100)}})
+	}
+	encoded, err := l.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Matched, Returned int
+		LeftOut           int `json:"left_out"`
+		Cut               string
+		Data              []row
+	}
+	if err := json.Unmarshal(encoded, &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(encoded) > 40_000 || got.Returned != len(got.Data) || got.Returned == 0 || got.Returned+got.LeftOut != 1200 || got.Cut == "" {
+		t.Errorf("%d bytes, %d rows, returned %d, left out %d, cut %q", len(encoded), len(got.Data), got.Returned, got.LeftOut, got.Cut)
+	}
+	empty := listing{}
+	if encoded, err := empty.encode(); err != nil || !strings.HasSuffix(string(encoded), `,"data":[]}`) {
+		t.Errorf("an empty list: %s, %v", encoded, err)
 	}
 }

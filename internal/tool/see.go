@@ -5,6 +5,7 @@ package tool
 // known of one resource in detail.go.
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -172,12 +173,51 @@ func (v *viewer) summarise(s *see.Snapshot) (Result, error) {
 
 // listing is the envelope of a list, with what was left out of it.
 type listing struct {
-	Snapshot snapshotMeta      `json:"snapshot"`
-	Matched  int               `json:"matched"`
-	Returned int               `json:"returned"`
-	LeftOut  int               `json:"left_out"`
-	Absent   map[string]string `json:"absent,omitempty"`
-	Data     []row             `json:"data"`
+	Snapshot snapshotMeta `json:"snapshot"`
+	Matched  int          `json:"matched"`
+	Returned int          `json:"returned"`
+	LeftOut  int          `json:"left_out"`
+	// Cut says that the list was ended before its limit, for its length.
+	Cut    string            `json:"cut,omitempty"`
+	Absent map[string]string `json:"absent,omitempty"`
+	Data   []row             `json:"-"` // encoded by encode
+}
+
+// longestList is the greatest length of a list's rows, in bytes of JSON: about
+// nine thousand tokens. Clients cut or spill what is longer without a word.
+const longestList = 36_000
+
+// encode is the JSON of the list; it ends the list early when it grows too long.
+func (l *listing) encode() (json.RawMessage, error) {
+	var rows bytes.Buffer
+	e := json.NewEncoder(&rows)
+	e.SetEscapeHTML(false)
+	for i := range l.Data {
+		start := rows.Len()
+		if err := e.Encode(&l.Data[i]); err != nil {
+			return nil, err
+		}
+		if rows.Len() > longestList && i > 0 {
+			rows.Truncate(start)
+			l.cutAt(i)
+			break
+		}
+		rows.Bytes()[rows.Len()-1] = ',' // where the encoder ended the line
+	}
+	head, err := marshal(l)
+	if err != nil {
+		return nil, err
+	}
+	out := append(bytes.TrimSuffix(head, []byte("}")), `,"data":[`...)
+	out = append(out, bytes.TrimSuffix(rows.Bytes(), []byte(","))...)
+	return append(out, "]}"...), nil
+}
+
+// cutAt keeps the first n rows and says so.
+func (l *listing) cutAt(n int) {
+	l.LeftOut += len(l.Data) - n
+	l.Returned, l.Data = n, l.Data[:n]
+	l.Cut = fmt.Sprintf("the list was ended after %d rows, at about %d characters: use a filter, or inspect single resources", n, longestList)
 }
 
 func (v *viewer) list(ctx context.Context, c Call, parent string) (Result, error) {
@@ -198,7 +238,8 @@ func (v *viewer) list(ctx context.Context, c Call, parent string) (Result, error
 	for i, r := range found {
 		l.Data[i] = w.row(r)
 	}
-	return Result{Structured: l, Text: l.text(c)}, nil
+	encoded, err := l.encode()
+	return Result{Structured: encoded, Text: l.text(c)}, err
 }
 
 func (v *viewer) query(s *see.Snapshot, c Call, parent string) (resource.Query, error) {

@@ -28,10 +28,18 @@ const idLength = 16384
 // nameLength is the greatest length of name_contains in both surfaces.
 const nameLength = 1024
 
+// WsltopOptions say how the wsltop contract's tools answer.
+type WsltopOptions struct {
+	// WSLOnly leaves out the host's figures, which are then null.
+	WSLOnly bool
+	// ShowSecrets leaves passwords and tokens in args, as the contract has it.
+	ShowSecrets bool
+}
+
 // WsltopTools declares the tools of the wsltop contract. The observer has the
-// wsltop flavour of resource names; secrets in args are shown on request only.
-func WsltopTools(observer *see.Observer, showSecrets bool) []*Tool {
-	w := &wsltop{observer: observer, showSecrets: showSecrets}
+// wsltop flavour of resource names.
+func WsltopTools(observer *see.Observer, o WsltopOptions) []*Tool {
+	w := &wsltop{observer: observer, options: o}
 	snapshot := Property{Name: "snapshot_id", Type: String, MinLength: 1, MaxLength: idLength,
 		Description: "Opaque id of a kept snapshot, as a result returned it; not to be parsed."}
 	age := Property{Name: "max_age_ms", Type: Integer, Minimum: Bound(0),
@@ -87,9 +95,9 @@ func WsltopTools(observer *see.Observer, showSecrets bool) []*Tool {
 
 // wsltop handles the calls of the contract.
 type wsltop struct {
-	observer    *see.Observer
-	showSecrets bool
-	digests     memo[wsltopDigest]
+	observer *see.Observer
+	options  WsltopOptions
+	digests  memo[wsltopDigest]
 }
 
 // A wsltopDigest is what is the same for all calls of a snapshot.
@@ -98,11 +106,19 @@ type wsltopDigest struct {
 	summary json.RawMessage // the whole envelope
 }
 
+// scaleWarning goes with --wsl-only: whether the machine around this kernel has
+// more CPUs cannot be seen from inside.
+const scaleWarning = "CPU is in percent of the CPUs that are visible here; exact normalisation to a host around them is not possible with --wsl-only"
+
 // digest makes the summary and the metadata; a warning of the summary's is in
 // the metadata of every tool, so that it is the same for all of them.
-func digest(s *see.Snapshot) (wsltopDigest, error) {
+func (w *wsltop) digest(s *see.Snapshot) (wsltopDigest, error) {
 	meta := describeSnapshot(s, wslVisible)
 	data, warning := wsltopSummaryOf(s.Observation(), s.Catalogue())
+	if w.options.WSLOnly {
+		data.CPUPercent, data.Memory = nil, nil
+		meta.Warnings = append(meta.Warnings, scaleWarning)
+	}
 	if warning != "" {
 		meta.Warnings = append(meta.Warnings, warning)
 	}
@@ -198,7 +214,7 @@ func (w *wsltop) selected(ctx context.Context, c Call) (*see.Snapshot, wsltopDig
 	if err != nil {
 		return nil, wsltopDigest{}, err
 	}
-	d, err := w.digests.of(s, digest)
+	d, err := w.digests.of(s, w.digest)
 	return s, d, err
 }
 
@@ -267,7 +283,7 @@ func (w *wsltop) row(o *model.Observation, c *resource.Catalogue, r *resource.Re
 			Kind:           r.Kind,
 			ID:             plaintext.Line(r.NativeID),
 			Name:           plaintext.Line(r.Name),
-			Args:           commandLine(r, w.showSecrets, longestArgs),
+			Args:           commandLine(r, w.options.ShowSecrets, longestArgs),
 			CPUPercent:     figure(r.CPU, cpuDecimals),
 			CPUTimeSeconds: figure(r.CPUSeconds, 2),
 			MemoryBytes:    wholeBytes(r),
@@ -415,15 +431,32 @@ func wsltopSummaryOf(o *model.Observation, c *resource.Catalogue) (summary wslto
 		case !docker.cpu.Known:
 			summary.Unresolved = true
 			warning = "WSL CPU overlap is unresolved: the CPU of a container is unknown; inclusive values are shown"
-		case docker.cpu.Value > own.Value:
+		case docker.cpu.Value > own.Value+overlapJitter:
 			summary.Unresolved = true
 			warning = fmt.Sprintf("WSL CPU overlap is unresolved: containers used %.2f %% and the kernel as a whole %.2f %%; inclusive values are shown", docker.cpu.Value, own.Value)
 		default:
-			own.Value -= docker.cpu.Value
+			own.Value = max(own.Value-docker.cpu.Value, 0)
 		}
 	}
-	summary.Environments.WSL = &wsltopTotals{figure(own, cpuDecimals), &wsl.processMemory}
+	summary.Environments.WSL = wslTotals(own, wsl.processMemory, o.Hidden)
 	return summary, warning
+}
+
+// overlapJitter is how far containers' CPU, which is exact, may lie above the
+// kernel's, which counts in ticks, in percent of the machine.
+const overlapJitter = 1
+
+// wslTotals is null as a whole when neither figure is known: memory is not when
+// some processes are hidden, since their sum would be too small.
+func wslTotals(cpu model.Figure, memory uint64, hidden bool) *wsltopTotals {
+	t := &wsltopTotals{CPUPercent: figure(cpu, cpuDecimals)}
+	if !hidden {
+		t.MemoryBytes = &memory
+	}
+	if t.CPUPercent == nil && t.MemoryBytes == nil {
+		return nil
+	}
+	return t
 }
 
 // totals is the machine's memory; nil when it was not observed.

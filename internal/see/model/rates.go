@@ -49,6 +49,7 @@ func (w *window) observe() *Observation {
 		CapturedAt: w.after.Ended,
 		Window:     w.elapsed,
 		TableError: w.after.TableError,
+		Hidden:     w.after.Hidden,
 		CPUs:       w.after.System.CPUs,
 		Engines:    w.after.Engines,
 		Warnings:   append([]string(nil), w.after.Warnings...),

@@ -62,7 +62,7 @@ func busyShare(then, now proc.CPUTimes, share func(uint64) Figure) Figure {
 		}
 		sum += delta
 	}
-	return share(sum)
+	return capped(share(sum), 100)
 }
 
 func modesOf(then, now proc.CPUTimes, share func(uint64, int) Figure, cpus int) CPUModes {
@@ -72,7 +72,7 @@ func modesOf(then, now proc.CPUTimes, share func(uint64, int) Figure, cpus int) 
 		if !ok || column > columns {
 			return Figure{}
 		}
-		return share(delta, cpus)
+		return capped(share(delta, cpus), 100)
 	}
 	return CPUModes{
 		User: mode(1, then.User, now.User), Nice: mode(2, then.Nice, now.Nice),
@@ -92,7 +92,7 @@ func (w *window) cores(then, now []proc.CPU) []Core {
 	for _, c := range now {
 		core := Core{ID: c.ID}
 		if before, ok := earlier[c.ID]; ok {
-			core.Busy = busyShare(before, c.Times, func(ticks uint64) Figure { return capped(w.share(ticks, 1), 100) })
+			core.Busy = busyShare(before, c.Times, func(ticks uint64) Figure { return w.share(ticks, 1) })
 		}
 		cores = append(cores, core)
 	}

@@ -254,18 +254,34 @@ func containerAround(o *model.Observation, g int) int {
 }
 
 // processName is the base name of the first argument, as ps users know a
-// process, else the kernel's name for it. A process that rewrote its arguments
-// to a title ("nginx: worker process") keeps the title's first word.
+// process, else the kernel's name for it.
 func processName(p *model.Process) string {
 	if len(p.Facts.Args) == 0 {
 		return p.Facts.Comm
 	}
-	first, _, _ := strings.Cut(p.Facts.Args[0], " ")
-	base := path.Base(first)
-	if base == "." || base == "/" || base == "" {
-		return p.Facts.Comm
+	if name := programName(p.Facts.Args[0], p.Facts.Executable); name != "" {
+		return name
 	}
-	return base
+	return p.Facts.Comm
+}
+
+// programName is the base name of a first argument. Many programs write a title
+// there, whose slashes are not a path's ("sshd: kate@pts/0"), or their whole
+// command line ("/usr/lib/chromium/chromium --type=renderer --lang=a/b").
+func programName(first, executable string) string {
+	program, title := first, ""
+	if first != executable {
+		if i := strings.Index(first, ": "); i > 0 {
+			program, title = first[:i], first[i:]
+		} else if i := strings.Index(first, " -"); i > 0 {
+			program = first[:i]
+		}
+	}
+	base := path.Base(program)
+	if base == "." || base == "/" {
+		return ""
+	}
+	return base + title
 }
 
 // link fills in parents and children: a process is below the innermost group

@@ -79,7 +79,7 @@ func TestHierarchy(t *testing.T) {
 	t.Parallel()
 	c := build(t, world(), Flavour{})
 	for child, parent := range map[string]string{
-		"cron": "cron.service", "nginx:": "shop", "shop": "web.service", "redis-server": "ddddeeee", "app": "ffff0000", "ffff0000": "pod pod-1",
+		"cron": "cron.service", "nginx: worker process": "shop", "shop": "web.service", "redis-server": "ddddeeee", "app": "ffff0000", "ffff0000": "pod pod-1",
 	} {
 		got := c.Parents(find(t, c, child))
 		if len(got) != 1 || got[0].Name != parent {
@@ -100,7 +100,7 @@ func TestEnvironments(t *testing.T) {
 	t.Parallel()
 	united, wsl := build(t, world(), Flavour{}), build(t, world(), Flavour{WSL: true})
 	for name, want := range map[string][2]Environment{
-		"init": {Linux, WSL}, "cron": {Linux, WSL}, "shop": {Docker, Docker}, "nginx:": {Docker, Docker},
+		"init": {Linux, WSL}, "cron": {Linux, WSL}, "shop": {Docker, Docker}, "nginx: worker process": {Docker, Docker},
 		"redis-server": {Podman, WSL}, "ffff0000": {Kubernetes, WSL}, "app": {Kubernetes, WSL},
 	} {
 		if got := find(t, united, name).Environment; got != want[0] {
@@ -123,12 +123,12 @@ func TestWSLFlavour(t *testing.T) {
 	if rows, n := c.Query(Query{NameContains: "kworker", Limit: 10}); n != 0 {
 		t.Errorf("newborn processes: %v", names(rows))
 	}
-	nginx := find(t, c, "nginx:")
+	nginx := find(t, c, "nginx: worker process")
 	if nginx.Source != "aaaabbbbcccc" || nginx.NativeID != "aaaabbbbcccc:3" {
 		t.Errorf("source %q, id %q", nginx.Source, nginx.NativeID)
 	}
 	alone := build(t, world(), Flavour{WSL: true, WithoutContainers: true})
-	if nginx := find(t, alone, "nginx:"); nginx.Environment != WSL || len(alone.Parents(nginx)) != 0 {
+	if nginx := find(t, alone, "nginx: worker process"); nginx.Environment != WSL || len(alone.Parents(nginx)) != 0 {
 		t.Errorf("without containers: %+v", nginx)
 	}
 }
@@ -170,13 +170,13 @@ func TestFilters(t *testing.T) {
 		{"name, case-sensitive", Query{NameContains: "App"}, nil},
 		{"name, not arguments", Query{NameContains: "6379"}, nil},
 		{"pattern over arguments", Query{Match: regexp.MustCompile(`:6\d+$`)}, []string{"redis-server"}},
-		{"user by name", Query{User: "www", Kind: Process}, []string{"redis-server", "nginx:"}},
+		{"user by name", Query{User: "www", Kind: Process}, []string{"redis-server", "nginx: worker process"}},
 		{"user by number", Query{User: "5"}, []string{"app"}},
-		{"container by name", Query{Container: "shop"}, []string{"nginx:", "shop"}},
-		{"container by id", Query{Container: "aaaabbbbcccc", Kind: Process}, []string{"nginx:"}},
-		{"container by the start of its id", Query{Container: "aaaa", Kind: Process}, []string{"nginx:"}},
+		{"container by name", Query{Container: "shop"}, []string{"nginx: worker process", "shop"}},
+		{"container by id", Query{Container: "aaaabbbbcccc", Kind: Process}, []string{"nginx: worker process"}},
+		{"container by the start of its id", Query{Container: "aaaa", Kind: Process}, []string{"nginx: worker process"}},
 		{"container by too little of its id", Query{Container: "aaa"}, nil},
-		{"unit around a container", Query{Unit: "web.service", Kind: Process}, []string{"nginx:"}},
+		{"unit around a container", Query{Unit: "web.service", Kind: Process}, []string{"nginx: worker process"}},
 		{"unit without its suffix", Query{Unit: "cron", Kind: Process}, []string{"cron"}},
 		{"environment", Query{Environment: Kubernetes, Kind: Container}, []string{"ffff0000"}},
 		{"kind", Query{Kind: Container, SortBy: ByName, Ascending: true}, []string{"ddddeeee", "ffff0000", "shop"}},
@@ -282,6 +282,26 @@ func BenchmarkBuildAndQuery(b *testing.B) {
 		c := build(b, o, Flavour{})
 		if rows, _ := c.Query(Query{Limit: 30}); len(rows) != 30 {
 			b.Fatal("short")
+		}
+	}
+}
+
+func TestProgramName(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ first, executable, want string }{
+		{"/usr/bin/sleep", "/usr/bin/sleep", "sleep"},
+		{"sleep", "/usr/bin/sleep", "sleep"},
+		{"-bash", "/usr/bin/bash", "-bash"},
+		{"/opt/My App/run it", "/opt/My App/run it", "run it"},
+		{"/opt/A -b/run", "/opt/A -b/run", "run"},
+		{"nginx: worker process", "/usr/sbin/nginx", "nginx: worker process"},
+		{"sshd: kate@pts/0", "/usr/sbin/sshd", "sshd: kate@pts/0"},
+		{"/usr/lib/chromium/chromium --type=renderer --lang=a/b", "/usr/lib/chromium/chromium", "chromium"},
+		{"a weird name", "/usr/bin/sleep", "a weird name"},
+		{"/", "", ""}, {"", "", ""},
+	} {
+		if got := programName(test.first, test.executable); got != test.want {
+			t.Errorf("programName(%q, %q) = %q, want %q", test.first, test.executable, got, test.want)
 		}
 	}
 }

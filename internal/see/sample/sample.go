@@ -32,6 +32,8 @@ type Pass struct {
 	Engines []container.Listing
 	// TableError is why the process table could not be read; nil when it was.
 	TableError error
+	// Hidden is true when the kernel hides other users' processes from us.
+	Hidden bool
 	// Denied counts processes of which less could be read than their owner
 	// could; Malformed those whose stat line made no sense.
 	Denied, Malformed int

@@ -206,6 +206,7 @@ func (s *Sampler) listEngines(ctx context.Context) func() []container.Listing {
 // warn says once per pass what a reader must know to read its figures right.
 func (s *Sampler) warn(pass *Pass) {
 	if mode, err := s.fs.HidePID(); err == nil && mode != "off" && !privileged() {
+		pass.Hidden = true
 		pass.Warnings = append(pass.Warnings, fmt.Sprintf(
 			"proc is mounted with hidepid=%s: other users' processes are hidden and missing from every list and sum", mode))
 	}
