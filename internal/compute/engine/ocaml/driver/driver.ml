@@ -92,13 +92,37 @@ let rec write_fully fd b off n =
     | k -> write_fully fd b (off + k) (n - k)
     | exception Unix.Unix_error (Unix.EINTR, _, _) -> write_fully fd b off n
 
+(* One read usually brings a whole request; held are the bytes of it that were not looked at yet. *)
+let chunk = Bytes.create 65536
+let held_from = ref 0
+let held_to = ref 0
+
+let rec take b off n =
+  if n > 0 then
+    let have = !held_to - !held_from in
+    if have > 0 then begin
+      let k = min n have in
+      Bytes.blit chunk !held_from b off k;
+      held_from := !held_from + k;
+      take b (off + k) (n - k)
+    end
+    else if n > Bytes.length chunk then read_fully requests b off n
+    else
+      match Unix.read requests chunk 0 (Bytes.length chunk) with
+      | 0 -> raise End_of_file
+      | k ->
+          held_from := 0;
+          held_to := k;
+          take b off n
+      | exception Unix.Unix_error (Unix.EINTR, _, _) -> take b off n
+
 let receive () =
   let head = Bytes.create 4 in
-  read_fully requests head 0 4;
+  take head 0 4;
   let byte i = Char.code (Bytes.get head i) in
   let n = (byte 0 lsl 24) lor (byte 1 lsl 16) lor (byte 2 lsl 8) lor byte 3 in
   let body = Bytes.create n in
-  read_fully requests body 0 n;
+  take body 0 n;
   decode (Bytes.unsafe_to_string body)
 
 let out = Buffer.create 4096
@@ -139,9 +163,14 @@ let on_interrupt _ =
 let sigurg = 23
 let sigxfsz = 25
 
+let set_signal s b = try Sys.set_signal s b with _ -> ()
+
+(* The session's code may have set its own handler: each evaluation begins with ours. *)
+let watch_interrupts () = set_signal Sys.sigint (Sys.Signal_handle on_interrupt)
+
 let install_signals () =
-  let set s b = try Sys.set_signal s b with _ -> () in
-  set Sys.sigint (Sys.Signal_handle on_interrupt);
+  let set = set_signal in
+  watch_interrupts ();
   (* A reader of running output asks for what is still in the buffers. *)
   set sigurg (Sys.Signal_handle (fun _ -> if !running then try flush stdout; flush stderr with _ -> ()));
   set sigxfsz Sys.Signal_ignore;
@@ -249,12 +278,34 @@ let () =
             items
       | Outcometree.Ophr_exception (e, _) -> raised := Some e
 
+(* Making a formatter costs more than printing most values: this one is used again unless it is in use. *)
+let page = Buffer.create 4096
+let pen = Format.formatter_of_buffer page
+let pen_busy = ref false
+
 let with_buffer f =
-  let b = Buffer.create 256 in
-  let ppf = Format.formatter_of_buffer b in
-  f ppf;
-  Format.pp_print_flush ppf ();
-  Buffer.contents b
+  if !pen_busy then begin
+    let b = Buffer.create 256 in
+    let ppf = Format.formatter_of_buffer b in
+    f ppf;
+    Format.pp_print_flush ppf ();
+    Buffer.contents b
+  end
+  else begin
+    pen_busy := true;
+    let finish () =
+      (try Format.pp_print_flush pen () with _ -> ());
+      pen_busy := false;
+      let text = Buffer.contents page in
+      if Buffer.length page > 1_000_000 then Buffer.reset page else Buffer.clear page;
+      text
+    in
+    match f pen with
+    | () -> finish ()
+    | exception e ->
+        ignore (finish ());
+        raise e
+  end
 
 (* Compilation units of the native toplevel would be TOP1, TOP2…; they are no part of a printed value. *)
 let show_value v = with_buffer (fun ppf -> !Toploop.print_out_value ppf v)
@@ -405,6 +456,15 @@ let require names =
           failed "runtime" (String.trim said)
       | None -> None)
 
+let rec blank_from text i =
+  i >= String.length text || ((match text.[i] with ' ' | '\t' | '\n' | '\r' -> true | _ -> false) && blank_from text (i + 1))
+
+(* ends_phrase tells whether the text ends with a terminator; where it does not, one is added. *)
+let ends_phrase text =
+  let rec last i = if i >= 0 && (match text.[i] with ' ' | '\t' | '\n' | '\r' -> true | _ -> false) then last (i - 1) else i in
+  let i = last (String.length text - 1) in
+  i >= 1 && text.[i] = ';' && text.[i - 1] = ';'
+
 (* run_text executes phrases one at a time from the text; as_file parses it as a file first, where phrases need
    no terminator. It stops at the first failure. *)
 let rec run_text ~name ~as_file ~note text =
@@ -421,10 +481,12 @@ let rec run_text ~name ~as_file ~note text =
        match !Toploop.parse_use_file lexbuf with
        | exception e -> Some (failure_of_exn e)
        | all -> run_all ~note (String.length text) all
-     else run_each ~note lexbuf)
+     else run_each ~note ~text lexbuf)
 
-and run_each ~note lexbuf =
+and run_each ~note ~text lexbuf =
   let start = lexbuf.Lexing.lex_curr_p.Lexing.pos_cnum in
+  if blank_from text start then None
+  else
   match !Toploop.parse_toplevel_phrase lexbuf with
   | exception End_of_file -> None
   | exception e -> Some (failure_of_exn e)
@@ -434,7 +496,7 @@ and run_each ~note lexbuf =
       | Some f -> Some f
       | None ->
           if note then note_kind start stop phr;
-          run_each ~note lexbuf)
+          run_each ~note ~text lexbuf)
 
 and run_all ~note total = function
   | [] -> None
@@ -580,7 +642,6 @@ let clip s = if String.length s > 33554432 then String.sub s 0 33554432 else s
 (* guarded runs code of the session: interrupts become exceptions inside it and are swallowed at its edge. *)
 let guarded f =
   interrupted := false;
-  install_signals ();
   let attempt () =
     match
       running := true;
@@ -607,6 +668,7 @@ let evaluate request f =
   diagnostics := [];
   (* Every warning but the first of a process is preceded by an empty line; each evaluation starts anew. *)
   Location.reset ();
+  watch_interrupts ();
   let failure = guarded f in
   let value = ref N and ty = ref N in
   let failure2 =
@@ -638,7 +700,7 @@ let eval request =
   let as_file = int_field request "as_file" = 1 in
   evaluate request (fun () ->
       if as_file then run_text ~name ~as_file ~note:true (blank_shebang text)
-      else run_text ~name ~as_file ~note:true (text ^ "\n;;"))
+      else run_text ~name ~as_file ~note:true (if ends_phrase text then text else text ^ "\n;;"))
 
 let load request =
   let path = text_field request "path" in
@@ -649,6 +711,7 @@ let load request =
 let preview env path (vd : Types.value_description) =
   match vd.val_kind with
   | Types.Val_prim _ -> N
+  | _ when (match Obj.tag (Toploop.eval_value_path env path) with t -> t = Obj.closure_tag || t = Obj.infix_tag | exception _ -> false) -> S "<fun>"
   | _ -> (
       let depth = !Toploop.max_printer_depth and steps = !Toploop.max_printer_steps in
       let restore () =
@@ -835,9 +898,19 @@ let rec wait_for_wakeup b =
   | exception Unix.Unix_error (Unix.EINTR, _, _) -> wait_for_wakeup b
   | exception _ -> die ()
 
+(* After a fork every page that the next evaluation writes would be copied first, while its caller waits. Here they
+   are written beforehand: the compiler's by an evaluation without effect, the young heap's by filling it. *)
+let own_pages () =
+  (try ignore (quiet "0;;") with _ -> ());
+  for _ = 1 to 1024 do
+    ignore (Sys.opaque_identity (Bytes.create 248))
+  done;
+  Gc.minor ()
+
 let fork_keeper () =
   if !keepers_wanted then begin
     drop_keeper ();
+    Gc.minor ();
     let t0 = Unix.gettimeofday () in
     match Unix.fork () with
     | exception _ -> keepers_wanted := false
@@ -854,7 +927,8 @@ let fork_keeper () =
         keeper := pid;
         stale := false;
         cost := 0.;
-        send (D [ ("op", S "keeper"); ("pid", I pid); ("seq", I !seq) ])
+        send (D [ ("op", S "keeper"); ("pid", I pid); ("seq", I !seq) ]);
+        own_pages ()
   end
   else stale := false
 
@@ -867,7 +941,7 @@ let ready t =
   | exception Unix.Unix_error (Unix.EINTR, _, _) -> false
 
 let idle () =
-  while !stale && (!cost > 0.02 || not (ready (min 0.05 (max 0.001 (4. *. !fork_time))))) do
+  while !stale && (!cost > 0.02 || not (ready (min 0.05 (max 0.002 (4. *. !fork_time))))) do
     fork_keeper ()
   done
 
