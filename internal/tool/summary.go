@@ -275,6 +275,9 @@ func environmentsOf(o *model.Observation, c *resource.Catalogue) map[string]envi
 			if e.Status == string(container.Absent) {
 				e.Status, e.Reason = string(container.OK), ""
 			}
+			if e.CPUPercent == nil && e.Reason == "" {
+				e.Reason = "CPU: " + orUnknown(o.RatesAbsent)
+			}
 		}
 		all[string(name)] = e
 	}
@@ -307,6 +310,9 @@ func linuxOf(o *model.Observation, s sum, containers model.Figure) environment {
 		own.Value -= containers.Value
 	}
 	e.CPUPercent = figure(own, 1)
+	if o.TableError != nil {
+		e.MemoryBytes, e.Reason = nil, plaintext.Line(o.TableError.Error())
+	}
 	return e
 }
 
