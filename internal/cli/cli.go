@@ -170,7 +170,7 @@ Start with:
 	root.SetVersionTemplate("topside {{.Version}}\n")
 	root.AddCommand(
 		newMCPCommand(s), newWsltopCommand(s), newDemoCommand(s), newCallCommand(s),
-		newSnapshotCommand(s), newDoctorCommand(s), newVersionCommand(s),
+		newSnapshotCommand(s), newTopCommand(s), newDoctorCommand(s), newVersionCommand(s),
 	)
 	for _, name := range []string{"xtop", "topup", "topup-opt"} {
 		root.AddCommand(newLaterCommand(name))

@@ -20,10 +20,10 @@ type Role uint8
 // The roles. Text is that of ordinary words; Background, Selection and Bar are
 // backgrounds, the others foregrounds.
 const (
-	Text Role = iota
-	Dim       // labels, units, what matters less
-	Line      // borders and the empty part of gauges
-	Accent    // titles, the sorted column, keys
+	Text   Role = iota
+	Dim         // labels, units, what matters less
+	Line        // borders and the empty part of gauges
+	Accent      // titles, the sorted column, keys
 	Good
 	Warn
 	Bad
