@@ -57,9 +57,6 @@ const (
 type Descriptor struct {
 	Number int    `json:"n"`
 	Target string `json:"to"`
-	// Write is true when the descriptor was opened for writing; it is known
-	// of pipes only.
-	Write bool `json:"w,omitempty"`
 }
 
 // Credentials are whose rights a process has.

@@ -89,7 +89,7 @@ func (s *Store) PolicyPath() string {
 	case s.path == "":
 		return policy
 	case policy == "":
-		policy = "policy.json"
+		policy = "policy"
 	}
 	return filepath.Join(filepath.Dir(s.path), policy)
 }
