@@ -137,3 +137,24 @@ func parseAddress(text string) (netip.AddrPort, bool) {
 	addr, ok := netip.AddrFromSlice(raw)
 	return netip.AddrPortFrom(addr, uint16(number)), ok
 }
+
+// ListensOn lists the addresses that a process listens on, in its own network
+// namespace.
+func (r *Reader) ListensOn(pid int32) ([]string, error) {
+	descriptors, err := r.Descriptors(pid)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, d := range descriptors {
+		rest, ok := strings.CutPrefix(d.Target, "socket:[")
+		inode, err := strconv.ParseUint(strings.TrimSuffix(rest, "]"), 10, 64)
+		if !ok || err != nil {
+			continue
+		}
+		if s, ok := r.Socket(pid, inode); ok && s.Listening {
+			out = append(out, "tcp "+s.Local.String())
+		}
+	}
+	return out, nil
+}
