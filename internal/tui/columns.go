@@ -59,7 +59,9 @@ func init() {
 	text := func(f func(*table, *resource.Resource) string) func(*table, *resource.Resource, *resource.Resource) int {
 		return func(t *table, a, b *resource.Resource) int { return compareNames(f(t, a), f(t, b)) }
 	}
-	cpu := figure(func(p *model.Process) model.Figure { return p.CPU })
+	cpu := func(_ *table, a, b *resource.Resource) int {
+		return cmp.Or(cmp.Compare(a.Proc.CPU.Or(-1), b.Proc.CPU.Or(-1)), cmp.Compare(a.Proc.RSS, b.Proc.RSS))
+	}
 	rss := by(func(p *model.Process) float64 { return float64(p.RSS) })
 	columns = [columnCount]column{
 		byPID:     {title: "PID", width: 7, ascending: true, compare: by(func(p *model.Process) float64 { return float64(p.PID) })},

@@ -155,6 +155,23 @@ func stateWord(s byte) string {
 	return string(rune(s))
 }
 
+// factWidth is the least width of a column of facts.
+const factWidth = 44
+
+// drawFacts draws facts in as many columns as there is room for, and returns
+// how many lines they took.
+func (m *Model) drawFacts(a screen.Area, facts []fact) int {
+	across := max(a.W/factWidth, 1)
+	down := (len(facts) + across - 1) / across
+	width := a.W / across
+	for i, f := range facts {
+		at := a.Sub((i/down)*width, i%down, width-1, 1)
+		at.Fit(0, 0, 10, style(theme.Dim), f.name)
+		at.Fit(10, 0, at.W-10, theme.Style{}, m.outside(f.value))
+	}
+	return min(down, a.H)
+}
+
 func (m *Model) drawDetails(a screen.Area) {
 	r := m.table.current()
 	title := "Details"
@@ -167,12 +184,7 @@ func (m *Model) drawDetails(a screen.Area) {
 		return
 	}
 	in = in.Sub(1, 0, in.W-2, in.H)
-	y := 0
-	for _, f := range m.facts(r.resource) {
-		in.Fit(0, y, 10, style(theme.Dim), f.name)
-		in.Fit(10, y, in.W-10, theme.Style{}, m.outside(f.value))
-		y++
-	}
+	y := m.drawFacts(in, m.facts(r.resource))
 	command := m.commandLine(r.resource)
 	var b box
 	b.width = in.W

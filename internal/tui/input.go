@@ -191,6 +191,9 @@ func (m *Model) doInTable(a action) tea.Cmd {
 
 // after is the value that comes by places after v in a ring.
 func after[T comparable](ring []T, v T, by int) T {
+	if len(ring) == 0 {
+		return v
+	}
 	at := slices.Index(ring, v)
 	return ring[((at+by)%len(ring)+len(ring))%len(ring)]
 }

@@ -154,10 +154,10 @@ func newKeymap(custom map[string][]string) (k keymap, remarks []string) {
 // keyName brings a key's name to the form that events have: modifiers in lower
 // case and in order, letters as they are typed.
 func keyName(s string) string {
-	s = strings.TrimSpace(s)
 	if s == " " || strings.EqualFold(s, "space") {
 		return "space"
 	}
+	s = strings.TrimSpace(s)
 	if len([]rune(s)) <= 1 {
 		return s
 	}

@@ -154,7 +154,7 @@ func (m *Model) askSignal() tea.Cmd {
 		return nil
 	}
 	target := targetOf(r.resource)
-	target.Name = plaintext.Line(r.resource.Name)
+	target.Name, _ = plaintext.Bounded(r.resource.Name, 32)
 	m.overlay = overlay{kind: signalOverlay, target: target, owner: plaintext.Line(r.process.Facts.User)}
 	return m.previewSignal()
 }
@@ -279,6 +279,7 @@ func (m *Model) drawOverlay() {
 	default:
 		return
 	}
+	m.regions = m.regions[:0] // what lies below cannot be clicked
 	m.drawBox(&b)
 }
 
@@ -320,8 +321,21 @@ func (m *Model) drawBox(b *box) {
 		right := style(theme.Dim)
 		right.Behind = s.Behind
 		in.Right(in.W, y, right, line.right)
+		if b.cursor >= 0 {
+			m.clickable(in.Sub(0, y, in.W, 1), func() tea.Cmd { return m.clickLine(i) })
+		}
 	}
 	in.ScrollBar(first, in.H, len(b.lines), style(theme.Dim))
+}
+
+// clickLine selects a line of an overlay; in the palette, a selected one is done.
+func (m *Model) clickLine(i int) tea.Cmd {
+	o := &m.overlay
+	if o.kind == paletteOverlay && o.list.cursor == i {
+		return m.paletteKey("enter", "")
+	}
+	o.list.cursor = i
+	return m.previewSignal()
 }
 
 func (m *Model) helpBox(b *box) {

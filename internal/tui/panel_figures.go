@@ -88,7 +88,7 @@ func plural(n int, what string) string {
 }
 
 // coreTile is the least width of one core in the list of cores.
-const coreTile = 16
+const coreTile = 12
 
 // cpuRows is the height of a CPU panel that shows each core on a line.
 func (m *Model) cpuRows(width int) int {
@@ -178,7 +178,7 @@ func (m *Model) coresWidth(body screen.Area) int {
 	need := (n + perColumn - 1) / perColumn
 	most := body.W * 3 / 5
 	if need*coreTile > most {
-		return most
+		return min(n, most)
 	}
 	return min(max(need*coreTile, body.W/2), most)
 }
@@ -433,7 +433,7 @@ func (m *Model) shownFilesystems() []*proc.Usage {
 	all := m.scene.Observation.System.Filesystems
 	for i := range all {
 		u := &all[i]
-		if _, ok := fullness(u); ok && !images[u.Mount.Type] {
+		if full, ok := fullness(u); ok && !images[u.Mount.Type] && !(full < 1 && inMemory[u.Mount.Type]) {
 			out = append(out, u)
 		}
 	}
@@ -446,6 +446,9 @@ func (m *Model) shownFilesystems() []*proc.Usage {
 }
 
 var images = map[string]bool{"squashfs": true, "iso9660": true, "erofs": true, "cramfs": true, "udf": true}
+
+// inMemory are filesystems that are worth a line only when something is in them.
+var inMemory = map[string]bool{"tmpfs": true, "devtmpfs": true, "ramfs": true, "efivarfs": true}
 
 // fullness is the share of a filesystem that is used, as df has it: what is
 // kept for root counts as neither used nor free.
@@ -595,11 +598,15 @@ func (m *Model) drawNetwork(a screen.Area) {
 		m.drawFlows(in.Sub(0, 0, in.W, graphs))
 		y = graphs
 	}
+	trouble := 0
+	for _, n := range all {
+		trouble = max(trouble, len(lost(n)))
+	}
 	for i, n := range all {
 		if y+i >= in.H {
 			break
 		}
-		m.drawInterface(in.Sub(0, y+i, in.W, 1), n)
+		m.drawInterface(in.Sub(0, y+i, in.W, 1), n, trouble)
 	}
 }
 
@@ -618,17 +625,21 @@ func (m *Model) drawFlows(a screen.Area) {
 	}
 }
 
-func (m *Model) drawInterface(a screen.Area, n *model.Interface) {
+// lost tells of packets that had errors or were dropped; "" when none were.
+func lost(n *model.Interface) string {
+	if bad := plus(n.Errors, n.Drops); bad.Or(0) > 0 {
+		return fmt.Sprintf(" %s lost/s", count(bad.Value))
+	}
+	return ""
+}
+
+// drawInterface draws one interface; trouble is the room to keep for what is lost.
+func (m *Model) drawInterface(a screen.Area, n *model.Interface, trouble int) {
 	name := min(max(a.W/4, 6), 16)
 	a.Fit(0, 0, name, theme.Style{}, m.outside(n.Name))
 	x := name + 1
 	p := m.history.interfaces[n.Name]
-	bad := plus(n.Errors, n.Drops)
-	trouble := ""
-	if bad.Or(0) > 0 {
-		trouble = fmt.Sprintf(" %s lost/s", count(bad.Value))
-	}
-	room := a.W - x - 16 - len(trouble)
+	room := a.W - x - 16 - trouble
 	spark := 0
 	if p != nil && room >= 12 {
 		spark = min(room/2-1, 40)
@@ -653,7 +664,7 @@ func (m *Model) drawInterface(a screen.Area, n *model.Interface) {
 	}
 	side(m.glyphs.Down, n.RxBytes, rx, theme.Receive)
 	side(m.glyphs.Up, n.TxBytes, tx, theme.Transmit)
-	a.Right(a.W, 0, style(theme.Bad), trouble)
+	a.Right(a.W, 0, style(theme.Bad), lost(n))
 }
 
 // drawMeters draws one short line per figure, as many as there is room for;

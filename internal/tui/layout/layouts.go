@@ -75,8 +75,8 @@ func processes(width int, w Wants) part {
 func dashboard(width, height int, w Wants) part {
 	if width < wideColumns || height < wideRows {
 		return rows(
-			columns(CPU.part().weighing(3, 24), Memory.part().weighing(2, 22)).sized(min(w.cpuRows(width*3/5, height/3), 9), 5).ranked(1),
-			columns(Network.part().weighing(1, 24), Disks.part().weighing(1, 24)).sized(max(w.Network, w.Disks, 4), 3).ranked(2).from(0).onlyIf(height >= 24),
+			columns(CPU.part().weighing(3, 24), Memory.part().weighing(2, 22)).sized(min(w.cpuRows(width*3/5, height/3), 7), 5).ranked(1),
+			columns(Network.part().weighing(1, 24), Disks.part().weighing(1, 24)).sized(min(max(w.Network, w.Disks, 4), 6), 3).ranked(2).onlyIf(height >= 30),
 			processes(width, w).weighing(1, 5),
 		)
 	}
@@ -110,7 +110,7 @@ func vertical(width, height int, w Wants) part {
 		Groups.part().sized(min(w.Groups, 7), 4).ranked(6),
 		Sessions.part().sized(w.Sessions, 3).ranked(9).onlyIf(w.Sessions > 0),
 		Alerts.part().sized(min(w.Alerts, 6), 3).ranked(7),
-		processes(width, w).weighing(1, 7),
+		processes(width, w).weighing(1, min(max(7, height/3), 14)),
 	)
 }
 
