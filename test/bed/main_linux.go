@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,6 +82,9 @@ func build() error {
 	if err != nil {
 		return err
 	}
+	if err := touch(root); err != nil {
+		return err
+	}
 	binary = filepath.Join(folder, "topside")
 	c := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X topside/internal/cli.version=0.0.0-test", "-o", binary, "./cmd/topside")
 	c.Dir = root
@@ -89,6 +93,25 @@ func build() error {
 		return fmt.Errorf("the binary does not build: %w\n%s", err, out)
 	}
 	return nil
+}
+
+// touch looks at every source of the program, so that the go command does not
+// take the result of an earlier run for that of a program that has changed.
+func touch(root string) error {
+	for _, dir := range []string{"cmd", "internal"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || filepath.Ext(path) != ".go" {
+				return err
+			}
+			_, err = os.Stat(path)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	_, err := os.Stat(filepath.Join(root, "go.sum"))
+	return err
 }
 
 // Binary is the path of the program under test.

@@ -160,21 +160,21 @@ func burn(percent int, clock int32) {
 	share := period * time.Duration(percent) / 100
 	begun := time.Now()
 	var owed time.Duration
+	var spins uint64
 	for {
 		owed += share
 		now := clockOf(clock)
 		for percent >= 100 || clockOf(clock)-now < owed {
 			for range 1000 {
-				sink++
+				spins++
 			}
 		}
 		owed -= clockOf(clock) - now
+		runtime.KeepAlive(spins)
 		begun = begun.Add(period)
 		time.Sleep(time.Until(begun))
 	}
 }
-
-var sink uint64
 
 func clockOf(clock int32) time.Duration {
 	var ts unix.Timespec

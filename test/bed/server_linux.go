@@ -73,7 +73,6 @@ type starting struct {
 	env     []string
 	deaf    bool // its stdout is not read
 	mute    bool // its stderr is a pipe that nobody reads
-	errors  *os.File
 }
 
 // Command starts another program than the binary, with the arguments after it.

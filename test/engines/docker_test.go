@@ -63,7 +63,7 @@ func TestDocker(t *testing.T) {
 		environment: "docker", env: "DOCKER_HOST=unix://" + h.path("docker.sock"), image: "bb:local",
 		web: a.run("web", settings(map[string]any{"Memory": 64 << 20}, map[string]string{"app": "shop", "db.password": "hunter2"},
 			"/bin/busybox", "sleep", "600")),
-		burn:   a.run("burn", settings(map[string]any{"NanoCpus": 500_000_000}, nil, "/bin/busybox", "sh", "-c", "while :; do :; done")),
+		burn:   a.run("burn", settings(map[string]any{"NanoCpus": int64(burnLimit * 1e9)}, nil, "/bin/busybox", "sh", "-c", "while :; do :; done")),
 		family: a.run("family", settings(map[string]any{"PidsLimit": 50}, nil, "/bin/busybox", "sh", "-c", "sleep 600 & sleep 600 & wait")),
 	}
 	time.Sleep(300 * time.Millisecond)

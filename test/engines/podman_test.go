@@ -5,6 +5,7 @@ package engines
 import (
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -81,7 +82,7 @@ func TestPodman(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	p.start(t, "web", "-m", "64m", "--label", "app=shop", "--label", "db.password=hunter2", "bb:local", "/bin/busybox", "sleep", "600")
-	p.start(t, "burn", "--cpus", "0.5", "bb:local", "/bin/busybox", "sh", "-c", "while :; do :; done")
+	p.start(t, "burn", "--cpus", strconv.FormatFloat(burnLimit, 'f', -1, 64), "bb:local", "/bin/busybox", "sh", "-c", "while :; do :; done")
 	p.start(t, "family", "--pids-limit", "50", "bb:local", "/bin/busybox", "sh", "-c", "sleep 600 & sleep 600 & wait")
 	e := expectation{
 		environment: "podman", env: "CONTAINER_HOST=unix://" + h.path("podman", "podman.sock"), image: "bb:local",
