@@ -12,8 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"topside/internal/see"
 	"topside/internal/see/resource"
-	"topside/internal/steer/config"
+	"topside/internal/steer"
 	"topside/internal/tui"
 	"topside/internal/tui/layout"
 	"topside/internal/tui/screen"
@@ -78,13 +79,35 @@ func (t *topCommand) run(ctx context.Context, s Streams, intervalGiven bool) err
 		return err
 	}
 	defer source.Close()
+	advisor, err := adviseView(source.Observer())
+	if err != nil {
+		return err
+	}
+	defer advisor.Close()
 	options.Source, options.In, options.Out = source, in, out
-	options.Configuration = tui.NewKept(config.InMemory())
+	options.Configuration = tui.NewKept(advisor.Store())
+	if source.Observer().Live() {
+		options.Alerts = tui.NewAdvised(advisor)
+	}
+	if observed.Root == "/" {
+		// Elsewhere the same PID can be another process.
+		options.Actor = tui.NewAdvised(advisor)
+	}
 	err = tui.Run(ctx, options)
 	if errors.Is(err, tui.ErrClosed) {
 		return silentFailure{} // nobody is there to read why
 	}
 	return err
+}
+
+// adviseView makes the advisor of a view, with the user's configuration where
+// there is a place for one.
+func adviseView(observer *see.Observer) (*steer.Advisor, error) {
+	o := steer.Options{Observer: observer}
+	if configuration, auditLog, err := steer.Paths(); err == nil {
+		o.Config, o.Audit = configuration, auditLog
+	}
+	return steer.New(o)
 }
 
 // view checks the options that say how it looks.

@@ -44,9 +44,6 @@ type column struct {
 	compare   func(t *table, a, b *resource.Resource) int
 }
 
-// commandWidth is the least room for the command line.
-const commandWidth = 14
-
 var columns [columnCount]column
 
 func init() {

@@ -5,6 +5,7 @@ package tui
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -19,13 +20,22 @@ type Live struct {
 
 	mu       sync.Mutex // held while the observer is used or replaced
 	observer *see.Observer
+	// first is the observer of the first interval, which others may use too.
+	first *see.Observer
 }
 
 // NewLive returns a source that observes as o says; its observers end with ctx.
 func NewLive(ctx context.Context, o see.Options) (*Live, error) {
 	l := &Live{ctx: ctx, options: o}
-	return l, l.open()
+	if err := l.open(); err != nil {
+		return nil, err
+	}
+	l.first = l.observer
+	return l, nil
 }
+
+// Observer is the first observer. It stays open until Close.
+func (l *Live) Observer() *see.Observer { return l.first }
 
 func (l *Live) open() error {
 	observer, err := see.New(l.options)
@@ -49,6 +59,9 @@ func (l *Live) Retune(interval time.Duration) error {
 	l.options.Interval = interval
 	if err := l.open(); err != nil {
 		return err
+	}
+	if before == l.first {
+		return nil
 	}
 	return before.Close()
 }
@@ -80,5 +93,9 @@ func (l *Live) Details(ctx context.Context, s *Scene, r *resource.Resource) *see
 func (l *Live) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.observer.Close()
+	err := l.observer.Close()
+	if l.first != l.observer {
+		err = errors.Join(err, l.first.Close())
+	}
+	return err
 }

@@ -3,7 +3,6 @@ package tui
 // This file tries sizes, keys, clicks and scenes that nobody would think of.
 
 import (
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -191,7 +190,7 @@ func FuzzFilter(f *testing.F) {
 		seen := map[int32]bool{}
 		for i := range tab.rows {
 			if seen[tab.rows[i].process.PID] {
-				t.Fatal(fmt.Sprintf("%q: a process is shown twice", s))
+				t.Fatalf("%q: a process is shown twice", s)
 			}
 			seen[tab.rows[i].process.PID] = true
 		}

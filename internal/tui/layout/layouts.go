@@ -53,7 +53,6 @@ func columns(parts ...part) part { return part{parts: parts} }
 func (p part) sized(want, least int) part { p.want, p.least = want, least; return p }
 func (p part) weighing(n, least int) part { p.weight, p.least = n, least; return p }
 func (p part) ranked(rank int) part       { p.rank = rank; return p }
-func (p part) from(across int) part       { p.across = across; return p }
 
 func (p Panel) part() part { return part{panel: p} }
 
