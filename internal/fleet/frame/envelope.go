@@ -186,3 +186,30 @@ func SkipTo(r *bufio.Reader, marker string, limit int) (rest string, skipped []b
 		}
 	}
 }
+
+// AsFailure makes a Failure of any error; one that is a *Failure stays it.
+func AsFailure(err error) *Failure {
+	var f *Failure
+	if errors.As(err, &f) {
+		return f
+	}
+	return &Failure{Kind: "failed", Text: err.Error()}
+}
+
+// ErrorReply makes a JSON-RPC error response.
+func ErrorReply(id json.RawMessage, code int, text string) []byte {
+	b, err := json.Marshal(struct {
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Error   rpcError        `json:"error"`
+	}{"2.0", id, rpcError{code, text}})
+	if err != nil { // an id that is not JSON
+		return ErrorReply(json.RawMessage("null"), code, text)
+	}
+	return b
+}
+
+type rpcError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}

@@ -1,0 +1,431 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"topside/internal/fleet/frame"
+)
+
+const (
+	// ackAfter is how long a call runs before its front end is told that it has begun.
+	// Only then can the front end say for certain, when the connection breaks, that
+	// the work goes on.
+	ackAfter = 250 * time.Millisecond
+
+	// maxWaiting bounds the messages that wait for the tool server.
+	maxWaiting = 1024
+	// maxKept bounds the replies kept for a front end, in bytes.
+	maxKept = 64 << 20
+	// maxRing bounds the small replies kept after they were sent: they may have been
+	// lost on the way.
+	maxRing = 1 << 20
+	// Large is the size from which a front end confirms a reply.
+	Large = 64 << 10
+
+	codeBusy = -32000
+	codeLost = -32001
+
+	// closedText is what a session gets that asks its client for something while
+	// there is none (topup contract, section 8).
+	closedText = "channel: closed before response"
+)
+
+var errTooMany = &frame.Failure{Kind: "busy", Text: "too many front ends are connected"}
+
+// front is one front end: a stream of a tool server that outlives connections.
+type front struct {
+	d       *Daemon
+	id      string
+	surface string
+	near    net.Conn // our end of the tool server's stream
+	far     net.Conn
+	ctx     context.Context
+	cancel  context.CancelFunc
+	waiting chan []byte
+
+	mu      sync.Mutex
+	at      *attachment // nil while there is no connection
+	away    time.Time   // since when
+	expiry  *time.Timer
+	acks    *time.Timer // armed while a call has not been acknowledged
+	running map[uint64]*call
+	asked   map[string]struct{} // requests of the tool server without an answer
+	kept    []reply
+	bytes   int // of kept
+	ended   bool
+}
+
+type call struct {
+	began time.Time
+	acked bool
+}
+
+type reply struct {
+	id   uint64
+	body []byte
+	sent bool
+}
+
+func newFront(d *Daemon, id, surface string) *front {
+	f := &front{
+		d: d, id: id, surface: surface, waiting: make(chan []byte, maxWaiting),
+		running: map[uint64]*call{}, asked: map[string]struct{}{}, away: time.Now(),
+	}
+	f.near, f.far = net.Pipe()
+	f.ctx, f.cancel = context.WithCancel(d.ctx)
+	return f
+}
+
+// serve runs the tool server on the far end of the pipe.
+func (f *front) serve() {
+	err := f.d.c.Serve(f.ctx, f.surface, f.far)
+	f.far.Close()
+	f.near.Close()
+	text := "the tool server ended"
+	if err != nil {
+		text += ": " + err.Error()
+		f.d.c.Logger.Warn("tool server", "surface", f.surface, "error", err)
+	}
+	f.mu.Lock()
+	for _, id := range slices.Collect(maps.Keys(f.running)) {
+		f.finish(id, frame.ErrorReply(rawID(id), codeLost, text))
+	}
+	at := f.at
+	f.mu.Unlock()
+	if at != nil {
+		at.finish()
+	}
+	f.end()
+	f.d.forget(f)
+}
+
+// end ends the tool server, and with it what it still runs. It may be called more
+// than once.
+func (f *front) end() {
+	f.mu.Lock()
+	f.ended = true
+	at := f.at
+	for _, t := range []*time.Timer{f.expiry, f.acks} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	f.mu.Unlock()
+	f.near.Close() // the end of its input comes first: it may finish in order
+	f.cancel()
+	if at != nil {
+		at.close()
+	}
+}
+
+func rawID(id uint64) json.RawMessage { return strconv.AppendUint(nil, id, 10) }
+
+// attach makes a the front end's connection, in place of an earlier one, and sorts
+// the calls that it awaits.
+func (f *front) attach(a *attachment, awaiting []uint64, w *frame.Welcome) error {
+	f.mu.Lock()
+	if f.ended {
+		f.mu.Unlock()
+		return &frame.Failure{Kind: "ended", Text: "this session has just ended; connect again"}
+	}
+	old := f.at
+	f.at = a
+	if f.expiry != nil {
+		f.expiry.Stop()
+	}
+	for _, id := range awaiting {
+		switch {
+		case f.running[id] != nil:
+			w.Running = append(w.Running, id)
+		case slices.ContainsFunc(f.kept, func(r reply) bool { return r.id == id }):
+			w.Replied = append(w.Replied, id)
+		default:
+			w.Lost = append(w.Lost, id)
+		}
+	}
+	// What the front end does not await has arrived, or nobody wants it.
+	f.kept = slices.DeleteFunc(f.kept, func(r reply) bool { return !slices.Contains(w.Replied, r.id) })
+	f.bytes = 0
+	for _, r := range f.kept {
+		f.bytes += len(r.body)
+	}
+	f.mu.Unlock()
+	if old != nil {
+		old.close()
+	}
+	return nil
+}
+
+// resend sends the kept replies after the welcome.
+func (f *front) resend(a *attachment) {
+	f.mu.Lock()
+	var bodies [][]byte
+	for i := range f.kept {
+		f.kept[i].sent = true
+		bodies = append(bodies, f.kept[i].body)
+	}
+	f.mu.Unlock()
+	for _, b := range bodies {
+		if a.out.Send(a.ctx, frame.Message, b) != nil {
+			return
+		}
+	}
+}
+
+// detach is the end of a connection. What runs goes on for Config.Keep.
+func (f *front) detach(a *attachment, bye bool) {
+	f.mu.Lock()
+	if f.at != a {
+		f.mu.Unlock()
+		return
+	}
+	f.at = nil
+	f.away = time.Now()
+	asked := f.asked
+	f.asked = map[string]struct{}{}
+	if !bye && !f.ended {
+		f.expiry = time.AfterFunc(f.d.c.Keep, func() { f.expire(a) })
+	}
+	f.mu.Unlock()
+	for id := range asked {
+		f.give(frame.ErrorReply(json.RawMessage(id), codeLost, closedText))
+	}
+	if bye {
+		f.end()
+		f.d.forget(f)
+	}
+}
+
+// expire ends a front end that has not come back.
+func (f *front) expire(*attachment) {
+	if _, away := f.awaySince(); away {
+		f.d.c.Logger.Info("a front end did not come back", "front", f.id)
+		f.end()
+		f.d.forget(f)
+	}
+}
+
+func (f *front) awaySince() (time.Time, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.away, f.at == nil
+}
+
+// give queues a message for the tool server without blocking; false if it is full.
+func (f *front) give(message []byte) bool {
+	select {
+	case f.waiting <- message:
+		return true
+	default:
+		return false
+	}
+}
+
+// toServer writes the queue to the tool server.
+func (f *front) toServer() {
+	for {
+		select {
+		case m := <-f.waiting:
+			if _, err := f.near.Write(append(m, '\n')); err != nil {
+				return
+			}
+		case <-f.ctx.Done():
+			return
+		}
+	}
+}
+
+// fromFront takes a message of the front end. An error ends the connection.
+func (f *front) fromFront(a *attachment, message []byte) error {
+	e, err := frame.Scan(message)
+	if err != nil {
+		return err
+	}
+	line, err := frame.OneLine(message)
+	if err != nil {
+		return err
+	}
+	switch {
+	case e.IsRequest():
+		id, err := strconv.ParseUint(string(e.ID), 10, 64)
+		if err != nil {
+			return fmt.Errorf("%w: the id of a call is not a number of the link's: %q", frame.ErrGarbage, frame.Excerpt(e.ID))
+		}
+		f.begin(id)
+		if !f.give(line) {
+			f.mu.Lock()
+			f.finish(id, frame.ErrorReply(e.ID, codeBusy, "too many calls wait on this host: try again later"))
+			f.mu.Unlock()
+		}
+	case e.IsResponse():
+		f.mu.Lock()
+		_, ok := f.asked[string(e.ID)]
+		delete(f.asked, string(e.ID))
+		f.mu.Unlock()
+		if ok && !f.give(line) {
+			return fmt.Errorf("%w: the tool server does not read", frame.ErrTooLarge)
+		}
+	default:
+		f.give(line) // a notification that finds no room is lost, as they may be
+	}
+	return nil
+}
+
+func (f *front) begin(id uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.running[id] = &call{began: time.Now()}
+	if f.acks == nil {
+		f.acks = time.AfterFunc(ackAfter, f.sendAcks)
+	} else if len(f.running) == 1 {
+		f.acks.Reset(ackAfter)
+	}
+}
+
+// sendAcks tells the front end which calls run for longer than a moment.
+func (f *front) sendAcks() {
+	f.mu.Lock()
+	var due frame.Calls
+	var more bool
+	for id, c := range f.running {
+		switch {
+		case c.acked:
+		case time.Since(c.began) >= ackAfter:
+			c.acked = true
+			due.IDs = append(due.IDs, id)
+		default:
+			more = true
+		}
+	}
+	if more && !f.ended {
+		f.acks.Reset(ackAfter)
+	}
+	at := f.at
+	f.mu.Unlock()
+	if at != nil && len(due.IDs) > 0 {
+		at.note(frame.OpAck, due)
+	}
+}
+
+// fromServer takes what the tool server says.
+func (f *front) fromServer() {
+	lines := frame.NewLines(f.near, f.d.c.MaxMessage)
+	for {
+		line, err := lines.Next()
+		if err != nil {
+			f.near.Close()
+			return
+		}
+		e, err := frame.Scan(line)
+		if err != nil {
+			f.d.c.Logger.Error("the tool server wrote what is no message", "error", err)
+			continue
+		}
+		switch {
+		case e.IsResponse():
+			if id, err := strconv.ParseUint(string(e.ID), 10, 64); err == nil {
+				f.mu.Lock()
+				f.finish(id, line)
+				f.mu.Unlock()
+			}
+		case e.IsRequest():
+			f.ask(e.ID, line)
+		default:
+			f.mu.Lock()
+			at := f.at
+			f.mu.Unlock()
+			if at != nil {
+				_ = at.out.Send(at.ctx, frame.Message, line) // lost with the connection, as notifications may be
+			}
+		}
+	}
+}
+
+// ask passes a request of the tool server on, or refuses it where nobody is there.
+func (f *front) ask(id json.RawMessage, line []byte) {
+	f.mu.Lock()
+	at := f.at
+	if at != nil {
+		f.asked[string(id)] = struct{}{}
+	}
+	f.mu.Unlock()
+	if at == nil {
+		f.give(frame.ErrorReply(id, codeLost, closedText))
+		return
+	}
+	_ = at.out.Send(at.ctx, frame.Message, line) // a failure detaches, which answers it
+}
+
+// finish sends the reply of a call and keeps it until it has surely arrived. It
+// needs f.mu, which it gives up while it sends.
+func (f *front) finish(id uint64, body []byte) {
+	if f.running[id] == nil {
+		return // answered already, or never asked
+	}
+	delete(f.running, id)
+	at := f.at
+	if len(body) > maxKept {
+		body = frame.ErrorReply(rawID(id), codeLost, fmt.Sprintf("the reply of %d bytes is too large to be passed on", len(body)))
+	}
+	f.kept = append(f.kept, reply{id: id, body: body, sent: at != nil})
+	f.bytes += len(body)
+	f.prune()
+	if at == nil {
+		return
+	}
+	f.mu.Unlock()
+	_ = at.out.Send(at.ctx, frame.Message, body) // it is kept for the next connection
+	f.mu.Lock()
+}
+
+// prune keeps the kept replies within their bounds. It needs f.mu.
+func (f *front) prune() {
+	ring := 0
+	for i := len(f.kept) - 1; i >= 0; i-- {
+		r := &f.kept[i]
+		if r.sent && len(r.body) < Large {
+			ring += len(r.body) + 64
+			if ring > maxRing {
+				f.bytes -= len(r.body)
+				f.kept = slices.Delete(f.kept, i, i+1)
+			}
+		}
+	}
+	for i := 0; f.bytes > maxKept && i < len(f.kept)-1; i++ {
+		r := &f.kept[i]
+		note := frame.ErrorReply(rawID(r.id), codeLost, fmt.Sprintf("the reply of %d bytes came while there was no connection, and could not be kept", len(r.body)))
+		f.bytes += len(note) - len(r.body)
+		r.body = note
+	}
+}
+
+// got drops large replies that have arrived.
+func (f *front) got(ids []uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.kept = slices.DeleteFunc(f.kept, func(r reply) bool {
+		gone := slices.Contains(ids, r.id)
+		if gone {
+			f.bytes -= len(r.body)
+		}
+		return gone
+	})
+}
+
+// drop forgets calls whose replies nobody wants any more.
+func (f *front) drop(ids []uint64) {
+	f.mu.Lock()
+	for _, id := range ids {
+		delete(f.running, id)
+	}
+	f.mu.Unlock()
+	f.got(ids)
+}

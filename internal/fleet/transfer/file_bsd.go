@@ -1,0 +1,7 @@
+//go:build unix && !linux
+
+package transfer
+
+import "os"
+
+func reserve(*os.File, int64) error { return nil }

@@ -1,0 +1,19 @@
+//go:build !unix
+
+package transfer
+
+import (
+	"errors"
+	"os"
+)
+
+const (
+	noFollow    = 0
+	nonBlocking = 0
+)
+
+var errQuota = errors.New("quota")
+
+func lockFile(*os.File) error { return nil }
+
+func reserve(*os.File, int64) error { return nil }
