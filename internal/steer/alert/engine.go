@@ -327,16 +327,21 @@ func (p *pass) judgeDynamic(out []Finding, i int, en *entry) []Finding {
 		if en.watch&(1<<r) == 0 {
 			continue
 		}
-		if f := rules[r].dynamic(s); f != nil && !en.says(f.Rule) {
+		if f := rules[r].dynamic(s); f != nil && en.finding(f.Rule) == nil {
 			out = append(out, *f)
 		}
 	}
 	return out
 }
 
-// says reports whether a static finding of that rule holds already.
-func (en *entry) says(rule string) bool {
-	return slices.ContainsFunc(en.found, func(f *Finding) bool { return f.Rule == rule })
+// finding returns the static finding of a rule that holds; nil without.
+func (en *entry) finding(rule string) *Finding {
+	for _, f := range en.found {
+		if f.Rule == rule {
+			return f
+		}
+	}
+	return nil
 }
 
 // settle lets go of what was read for the judgement.

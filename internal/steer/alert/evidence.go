@@ -69,13 +69,14 @@ type Credentials struct {
 
 // A Mapping is one executable mapping.
 type Mapping struct {
-	Start, End uint64
-	Writable   bool
-	Path       string // "" for anonymous memory
-	Deleted    bool
+	Start    uint64 `json:"start,omitempty"`
+	End      uint64 `json:"end,omitempty"`
+	Writable bool   `json:"w,omitempty"`
+	Path     string `json:"path,omitempty"` // "" for anonymous memory
+	Deleted  bool   `json:"deleted,omitempty"`
 	// ELF is true when the memory begins with the mark of an ELF file, where
 	// that could be read.
-	ELF bool
+	ELF bool `json:"elf,omitempty"`
 }
 
 // A Socket is one internet socket.

@@ -98,9 +98,13 @@ func (s *subject) split() *Finding {
 	if n == nil || n.rights == nil || n.rights.RealUID == n.rights.EffectiveUID || s.shippedSetuid() {
 		return nil
 	}
-	r := n.rights
-	if parent := s.parent(); r.RealUID == 0 && s.origin.trusted() || parent != nil && parent.shippedSetuid() {
+	r, parent := n.rights, s.parent()
+	if r.RealUID == 0 && s.origin.trusted() || parent != nil && parent.shippedSetuid() {
 		return nil // a service that lowered its rights
+	}
+	if parent != nil && parent.inspection != nil && parent.inspection.rights != nil &&
+		parent.inspection.rights.RealUID == r.RealUID && parent.inspection.rights.EffectiveUID == r.EffectiveUID {
+		return nil // inherited: the parent is the cause
 	}
 	if s.origin == packaged && r.EffectiveUID != 0 {
 		return nil

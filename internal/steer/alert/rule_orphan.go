@@ -16,7 +16,7 @@ var orphan = Rule{
 	Severities: []Severity{Critical, Warning},
 	Asks:       "Did a process cut its ties to whoever started it, so that nothing accounts for it any more?",
 	Evidence:   "Init, or another reaper, is its parent; no service unit, container or terminal holds it; and its executable is one that nobody installed: in a temporary folder, in memory, removed, a stray file in a system folder, hidden, or (with a connection to another machine) a user's own. An interpreter counts by its script. Critical in the first minute of its life, Warning after.",
-	Silent:     "Daemons that init started, which is every service: packaged programs, programs that an administrator installed, members of a service unit, everything in a container, and programs that detached from a login without any of these traits (tmux, agents, a user's nohup).",
+	Silent:     "What suspicious_exe_path reports already, which then says that it is an orphan too. Daemons that init started, which is every service: packaged programs, programs that an administrator installed, members of a service unit, everything in a container, and programs that detached from a login without any of these traits (tmux, agents, a user's nohup).",
 	Limits:     "A payload that is started as a unit or through cron is held by that unit. A process that a subreaper adopted counts only when that happened between two snapshots.",
 	static:     judgeOrphan,
 }
@@ -32,6 +32,10 @@ func judgeOrphan(s *subject) *Finding {
 	why := s.homeless()
 	if why == "" || s.attended() {
 		return nil
+	}
+	if of := s.finding(rulePath); of != nil && of.Severity == Critical {
+		of.because("init adopted it: no service unit, container or terminal holds it")
+		return nil // one cause, one alert
 	}
 	if _, ok := s.built(); ok {
 		return nil

@@ -95,9 +95,12 @@ func (s *subject) reverse() *Finding {
 			return nil // a service of inetd
 		}
 		stream := [...]string{"standard input", "standard output"}[number]
-		return s.say(rulePipe, Critical, "command matches pipe/download pattern: %s", first(s.args())).
+		f := s.say(rulePipe, Critical, "command matches pipe/download pattern: %s", first(s.args())).
 			because(fmt.Sprintf("its %s is a connection to %s: whoever is there gives the commands", stream, socket.Remote), s.lineage()).
 			then("the connection to "+socket.Remote.String(), "what else the user "+s.p.Facts.User+" runs", s.tree())
+		// All that hangs on one connection is one cause.
+		f.Cause = rulePipe + "\x00" + socket.Remote.String()
+		return f
 	}
 	return nil
 }
