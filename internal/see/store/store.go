@@ -70,7 +70,8 @@ func (s *Store[T]) Pinned(id string) (*Snapshot[T], error) {
 // context ends stops waiting at once; a collection that has begun for it is
 // cancelled with it.
 func (s *Store[T]) Latest(ctx context.Context, maxAge time.Duration) (*Snapshot[T], error) {
-	if snapshot := s.fresh(maxAge); snapshot != nil {
+	asked := time.Now()
+	if snapshot := s.fresh(maxAge, asked); snapshot != nil {
 		return snapshot, nil
 	}
 	select {
@@ -79,8 +80,10 @@ func (s *Store[T]) Latest(ctx context.Context, maxAge time.Duration) (*Snapshot[
 		return nil, context.Cause(ctx)
 	}
 	defer func() { s.gate <- struct{}{} }()
-	// Whoever held the gate before may have collected what this caller wants.
-	if snapshot := s.fresh(maxAge); snapshot != nil {
+	// Whoever held the gate before may have collected what this caller wants. What
+	// was completed after the caller asked is fresh to it, however long it then
+	// took to wake up.
+	if snapshot := s.fresh(maxAge, asked); snapshot != nil {
 		return snapshot, nil
 	}
 	if err := ctx.Err(); err != nil {
@@ -93,8 +96,9 @@ func (s *Store[T]) Latest(ctx context.Context, maxAge time.Duration) (*Snapshot[
 	return s.keep(value)
 }
 
-// fresh returns the newest snapshot if it is young enough.
-func (s *Store[T]) fresh(maxAge time.Duration) *Snapshot[T] {
+// fresh returns the newest snapshot if it is young enough, or younger than the
+// question.
+func (s *Store[T]) fresh(maxAge time.Duration, asked time.Time) *Snapshot[T] {
 	if maxAge <= 0 {
 		return nil
 	}
@@ -104,7 +108,7 @@ func (s *Store[T]) fresh(maxAge time.Duration) *Snapshot[T] {
 		return nil
 	}
 	newest := s.kept[len(s.kept)-1]
-	if !s.retained(newest) || time.Since(newest.Completed) > maxAge {
+	if !s.retained(newest) || newest.Completed.Before(asked) && time.Since(newest.Completed) > maxAge {
 		return nil
 	}
 	return newest
