@@ -428,7 +428,7 @@ func TestInspectTellsAllOfAProcess(t *testing.T) {
 	dir := t.TempDir()
 	player := bed.Play(t, bed.Hoard, "64", func(c *exec.Cmd) { c.Dir = dir })
 	s := startSee(t)
-	r, snap := find(t, s, player.PID(), bed.Arguments{"max_age_ms": 0})
+	r, snap := find(t, s, player.PID(), bed.Arguments{"max_age_ms": 0, "name_contains": "bed-hoard"})
 	one, d := inspect(t, s, snap.ID, r.ID)
 	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", player.PID()))
 	if err != nil {
@@ -466,7 +466,7 @@ func TestInspectTellsAllOfAProcess(t *testing.T) {
 	// The details of a process that ended are absent with a reason, not those
 	// of whoever has its number now.
 	gone := bed.Play(t, bed.Actor, "")
-	r, snap = find(t, s, gone.PID(), bed.Arguments{"max_age_ms": 0})
+	r, snap = find(t, s, gone.PID(), bed.Arguments{"max_age_ms": 0, "name_contains": "bed-actor"})
 	if err := gone.Cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
