@@ -319,6 +319,10 @@ func (s *session) answerTo(e frame.Envelope) []byte {
 		if errors.As(err, &r) {
 			return frame.ErrorReply(e.ID, int(r.Code), r.Message)
 		}
+		var coded interface{ RPCCode() int }
+		if errors.As(err, &coded) {
+			return frame.ErrorReply(e.ID, coded.RPCCode(), err.Error())
+		}
 		return frame.ErrorReply(e.ID, codeInternal, err.Error())
 	}
 	b := append([]byte(`{"jsonrpc":"2.0","id":`), e.ID...)

@@ -7,10 +7,10 @@ import (
 	"os"
 )
 
-const (
-	noFollow    = 0
-	nonBlocking = 0
-)
+const noFollow = 0
+
+// NonBlocking has no meaning here.
+const NonBlocking = 0
 
 var errQuota = errors.New("quota")
 

@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-const (
-	noFollow    = syscall.O_NOFOLLOW
-	nonBlocking = syscall.O_NONBLOCK // an open of a FIFO must not wait
-)
+const noFollow = syscall.O_NOFOLLOW
+
+// NonBlocking is for opening files that may be a FIFO: the open must not wait.
+const NonBlocking = syscall.O_NONBLOCK
 
 var errQuota error = syscall.EDQUOT
 

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -318,4 +319,10 @@ func describe(m fs.FileMode) string {
 		return "a device"
 	}
 	return fmt.Sprintf("mode %v", m)
+}
+
+func randomWord() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
 }

@@ -29,9 +29,9 @@ type source struct {
 
 // openSource opens a regular file. Within root, no link leads out of it.
 func openSource(root *os.Root, name, shown string) (*source, error) {
-	stat, open := os.Stat, func(n string) (*os.File, error) { return os.OpenFile(n, os.O_RDONLY|nonBlocking, 0) }
+	stat, open := os.Stat, func(n string) (*os.File, error) { return os.OpenFile(n, os.O_RDONLY|NonBlocking, 0) }
 	if root != nil {
-		stat, open = root.Lstat, func(n string) (*os.File, error) { return root.OpenFile(n, os.O_RDONLY|nonBlocking, 0) }
+		stat, open = root.Lstat, func(n string) (*os.File, error) { return root.OpenFile(n, os.O_RDONLY|NonBlocking, 0) }
 	}
 	// Looked at before it is opened: opening a device may do something.
 	info, err := stat(name)
