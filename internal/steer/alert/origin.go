@@ -45,7 +45,7 @@ func (o origin) foreign() bool { return o >= stray }
 // systemFolders are where packages put executables, with or without /usr.
 var systemFolders = []string{"/bin/", "/sbin/", "/lib/", "/lib32/", "/lib64/", "/libexec/", "/games/", "/System/", "/share/"}
 
-var localFolders = []string{"/usr/local/", "/opt/", "/srv/", "/nix/store/", "/gnu/store/", "/snap/", "/var/lib/flatpak/", "/var/lib/snapd/", "/Applications/", "/Library/", "/app/"}
+var localFolders = []string{"/usr/local/", "/opt/", "/srv/", "/run/wrappers/", "/nix/store/", "/gnu/store/", "/snap/", "/var/lib/flatpak/", "/var/lib/snapd/", "/Applications/", "/Library/", "/app/"}
 
 // temporaryFolders are writable by everybody or hold nothing over a boot. The
 // first six are the xtop contract's.

@@ -21,6 +21,9 @@ var masquerading = Rule{
 }
 
 func judgeMasquerade(s *subject) *Finding {
+	if s.origin == memory && s.engineMemfd() {
+		return nil
+	}
 	if claimsKernel(s) {
 		return s.say(ruleMasquerade, Critical, "process name '%s' masquerades as kernel thread; exe: %s", claimed(s), s.title()).
 			because("the kernel does not count it among its threads", s.origin.String(), s.lineage()).

@@ -27,7 +27,7 @@ func judgeMemoryMappings(s *subject) *Finding {
 	if s.inspection == nil {
 		return nil
 	}
-	makesCode := s.is(jit|browser) && !s.origin.foreign() || s.mapsJIT()
+	makesCode := s.is(jit|browser) && !s.origin.foreign() || s.mapsJIT() || s.embedsBrowser()
 	_, built := s.built()
 	for _, m := range s.inspection.executable {
 		f := s.say(ruleMemory, Warning, "executable memory that no file is behind: %s", s.title()).
@@ -74,6 +74,24 @@ func judgeMemoryMappings(s *subject) *Finding {
 func (s *subject) mapsJIT() bool {
 	for _, library := range s.inspection.libraries {
 		if hasPrefix(library, jitLibraries) {
+			return true
+		}
+	}
+	return false
+}
+
+// embedsBrowser reports whether the program is built on a browser's engine, as
+// Electron's and CEF's are: those lie beside their engine's data.
+func (s *subject) embedsBrowser() bool {
+	if len(s.inspection.executable) == 0 || s.origin.foreign() || s.executable() == "" {
+		return false
+	}
+	folder := folderOf(s.executable())
+	if !strings.HasSuffix(folder, "/") {
+		return false
+	}
+	for _, name := range []string{"icudtl.dat", "v8_context_snapshot.bin", "snapshot_blob.bin"} {
+		if _, err := s.evidence.File(s.p.PID, folder+name); err == nil {
 			return true
 		}
 	}

@@ -36,14 +36,21 @@ func judgePath(s *subject) *Finding {
 // judgeMemory judges an executable that never had a file. Container engines
 // run themselves from one, so that a container cannot write to their file.
 func judgeMemory(s *subject) *Finding {
-	if strings.HasPrefix(s.executable(), "/memfd:runc_cloned") || strings.HasPrefix(s.executable(), "/memfd:crun") {
-		if parent := s.parent(); parent == nil || parent.is(runtime) && !parent.origin.foreign() {
-			return nil
-		}
+	if s.engineMemfd() {
+		return nil
 	}
 	return s.say(rulePath, Critical, "executable runs from suspicious path: %s", s.title()).
 		because(s.origin.String(), s.lineage()).
 		then("what wrote the memfd: "+s.tree(), "its executable, which can still be read through its exe link")
+}
+
+// engineMemfd reports whether the process is a container engine's copy of
+// itself.
+func (s *subject) engineMemfd() bool {
+	if !strings.HasPrefix(s.executable(), "/memfd:runc_cloned") && !strings.HasPrefix(s.executable(), "/memfd:crun") {
+		return false
+	}
+	return s.below(runtime) != nil
 }
 
 func judgeTemporary(s *subject) *Finding {

@@ -162,9 +162,14 @@ func judgeCommand(s *subject) *Finding {
 	if what == "" {
 		return nil
 	}
-	return s.excuse(s.say(rulePipe, Critical, "command matches pipe/download pattern: %s", first(s.args())).
+	f := s.say(rulePipe, Critical, "command matches pipe/download pattern: %s", first(s.args())).
 		because("it was told to "+what, "its command: "+cut(command, 160), s.lineage()).
-		then("what the download was", s.tree()))
+		then("what the download was", s.tree())
+	if connected := s.reverse(); connected != nil {
+		f.Cause = connected.Cause
+		f.because(connected.Evidence[0])
+	}
+	return s.excuse(f)
 }
 
 // commandOf returns the code behind -c (or -e), also where options or the code

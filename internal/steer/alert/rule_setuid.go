@@ -35,7 +35,7 @@ func judgeSetuid(s *subject) *Finding {
 	if err != nil || !file.Setuid() || file.UID != 0 {
 		return nil
 	}
-	if s.origin == packaged && setuidNames[stem(s.executable())] {
+	if s.origin.trusted() && setuidNames[stem(s.executable())] {
 		return nil
 	}
 	f := s.say(ruleSetuid, Critical, "setuid file that no package ships: %s", s.executable()).

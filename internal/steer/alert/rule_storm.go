@@ -28,8 +28,8 @@ const (
 // A spawnKey is what spawns are counted by. A service's restarts have init as
 // their parent and are counted by unit.
 type spawnKey struct {
-	executable, comm, unit string
-	parent                 int32
+	executable, comm, user, unit, container string
+	parent                                  int32
 }
 
 type spawnHistory struct {
@@ -84,7 +84,8 @@ func (p *pass) countSpawn(s *subject) {
 	if age >= stormWindow || s.ordinarySpawn() {
 		return
 	}
-	key := spawnKey{executable: s.executable(), comm: s.comm(), parent: s.p.PPID}
+	place := &s.p.Facts.Placement
+	key := spawnKey{executable: s.executable(), comm: s.comm(), user: s.p.Facts.User, container: place.ContainerID, parent: s.p.PPID}
 	if s.service() && s.p.PPID == 1 {
 		key.unit = s.p.Facts.Placement.Unit
 	}
@@ -133,20 +134,18 @@ func (p *pass) alive(births []birth) int {
 
 func (p *pass) storm(key spawnKey, g *spawnGroup) *Finding {
 	newest := g.births[len(g.births)-1].id
-	s := p.at(newest.PID)
-	f := &Finding{Rule: ruleStorm, Severity: Warning, PID: newest.PID, StartTicks: newest.StartTicks, Process: key.comm, Executable: key.executable}
-	if s != nil && s.p.StartTicks == newest.StartTicks {
-		f = s.say(ruleStorm, Warning, "")
+	f := &Finding{
+		Rule: ruleStorm, Severity: Warning, PID: newest.PID, StartTicks: newest.StartTicks, Process: key.comm,
+		Executable: key.executable, User: key.user, Unit: key.unit, Container: key.container,
+		Message: fmt.Sprintf("%d new instances in last 120s", len(g.births)),
 	}
 	f.Cause = f.place() + "\x00" + pidText(key.parent)
-	f.Message = fmt.Sprintf("%d new instances in last 120s", len(g.births))
 	if key.unit != "" {
-		f.Unit = key.unit
 		return f.because(fmt.Sprintf("%s was started %d times: it ends and is started again", key.unit, len(g.births))).
 			then("the journal of " + key.unit)
 	}
 	if parent := p.at(key.parent); parent != nil {
-		f.because(fmt.Sprintf("%s (%d) starts it", parent.comm(), key.parent), parent.origin.String())
+		f.because(fmt.Sprintf("%s (%d) starts it", parent.comm(), key.parent), "of that parent: "+parent.origin.String())
 	}
 	return f.because("no package owns "+key.executable).then("what starts it", "the process tree around "+pidText(key.parent))
 }

@@ -197,7 +197,7 @@ func (r *recorder) take(pass int, o *model.Observation, out *scene) {
 
 func (r *recorder) record(pass int, o *model.Observation, p *model.Process, out *scene) *actor {
 	f := p.Facts
-	a := &actor{PID: p.PID, PPID: p.PPID, Name: f.Comm, Exe: f.Executable, Deleted: f.Deleted, Cwd: f.Directory, UID: f.UID, Unit: f.Placement.Unit, State: string(rune(p.State)), Session: p.Session, From: pass}
+	a := &actor{PID: p.PID, PPID: p.PPID, Name: f.Comm, Exe: f.Executable, Deleted: f.Deleted, Cwd: f.Directory, UID: f.UID, Unit: f.Placement.Unit, Container: f.Placement.ContainerID, State: string(rune(p.State)), Session: p.Session, From: pass}
 	for _, arg := range f.Args {
 		if len(arg) > 160 {
 			arg = arg[:160]
