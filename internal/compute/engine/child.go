@@ -126,7 +126,7 @@ func (c *Child) Eval(ctx context.Context, seq uint64, source, name string, asFil
 	if asFile {
 		request = append(request, Pair{"as_file", int64(1)})
 	}
-	if c.back != nil {
+	if backActive(ctx, c.back) {
 		request = append(request, Pair{"back", int64(1)})
 	}
 	d, err := c.call(ctx, request, limit, call)

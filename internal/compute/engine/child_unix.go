@@ -337,6 +337,11 @@ func (c *Child) exchange(ctx context.Context, request Dict) (Dict, error) {
 			if err := c.answer(ctx, d); err != nil {
 				return nil, err
 			}
+		case "eval":
+			// Only the answer to this request counts.
+			if d.Int("seq") == request.Int("seq") {
+				return d, nil
+			}
 		default:
 			return d, nil
 		}
@@ -527,17 +532,22 @@ func (c *Child) heed(d Dict) {
 // forgetEmptyGroups releases the groups of earlier processes that have no process any more. One that has is kept:
 // a program that an earlier evaluation started in the background lives until the session ends.
 func (c *Child) forgetEmptyGroups() {
+	var empty []int
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	last := len(c.groups) - 1
+	last := c.groups[len(c.groups)-1]
 	c.groups = slices.DeleteFunc(c.groups, func(g int) bool {
-		if g == c.groups[last] || syscall.Kill(-g, 0) == nil {
+		if g == last || syscall.Kill(-g, 0) == nil {
 			return false
 		}
-		theReaper.release(g)
-		theGuardian.remove(g)
+		empty = append(empty, g)
 		return true
 	})
+	c.mu.Unlock()
+	// Outside the lock: the reaper calls onExit.
+	for _, g := range empty {
+		theReaper.release(g)
+		theGuardian.remove(g)
+	}
 }
 
 // processes counts the processes in the groups of the session.

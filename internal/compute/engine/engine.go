@@ -111,6 +111,20 @@ type Back interface {
 	WriteBack(ctx context.Context, path string, data []byte) error
 }
 
+// A BackSwitch is a Back that serves some evaluations only: where Active is false for the context of an evaluation,
+// the child opens the files itself.
+type BackSwitch interface {
+	Back
+	Active(ctx context.Context) bool
+}
+
+func backActive(ctx context.Context, b Back) bool {
+	if s, ok := b.(BackSwitch); ok {
+		return s.Active(ctx)
+	}
+	return b != nil
+}
+
 // Location is a place in source text. Lines are 1-based, columns are 0-based bytes.
 type Location struct {
 	File     string

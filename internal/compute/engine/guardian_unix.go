@@ -33,7 +33,7 @@ while read -r op g; do
      done ;;
   esac
 done
-[ $# -gt 0 ] && kill -KILL -- "$@"
+[ $# -gt 0 ] && kill -9 "$@"
 exit 0
 `
 

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"os"
-	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -50,15 +49,11 @@ func fileSize(f *os.File) int64 {
 	return size
 }
 
-var ownOnce sync.Once
-
-// ownProcesses prepares this process for children, once: no descriptor that it inherited passes on to them, and
+// ownProcesses prepares this process for a child: no descriptor that it inherited passes on to them, and
 // orphans of a session (a keeper whose engine died) become its children, so that their end is known.
 func ownProcesses() {
-	ownOnce.Do(func() {
-		unix.CloseRange(3, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC)
-		unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-	})
+	unix.CloseRange(3, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC)
+	unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
 // limit sets the limits of a started child, before it was given any work.

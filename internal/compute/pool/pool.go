@@ -233,7 +233,7 @@ func (p *Pool) Start(ctx context.Context, r StartRequest) error {
 	case "", "local":
 		return &session.UsageError{Text: "session 'local' is the in-process session; start_local_session is for named subprocesses"}
 	}
-	r.Pool = max(1, min(r.Pool, maxPool))
+	r.Pool = max(1, min(r.Pool, MaxSiblings))
 	live := p.live(r.Name)
 	entry, known := p.registry.get(r.Name)
 	if !known {
@@ -261,8 +261,8 @@ func (p *Pool) Start(ctx context.Context, r StartRequest) error {
 	return p.siblings(ctx, r, prewarm, entry.Engine)
 }
 
-// maxPool bounds the siblings of one call.
-const maxPool = 64
+// MaxSiblings bounds the pool of one call, its first session included.
+const MaxSiblings = 64
 
 func (p *Pool) siblings(ctx context.Context, r StartRequest, prewarm, engineName string) error {
 	errs := make([]error, r.Pool)
@@ -372,6 +372,21 @@ func (p *Pool) Update(name string, prewarm *string, size *int) error {
 		entry.Pool = *size
 	}
 	return p.registry.put(entry)
+}
+
+// Register remembers a session that runs elsewhere, behind a socket of its own.
+func (p *Pool) Register(e Entry) error { return p.registry.put(e) }
+
+// Registered tells whether a session of that name was ever started.
+func (p *Pool) Registered(name string) bool {
+	_, known := p.registry.get(name)
+	return known
+}
+
+// Prewarm is the registered prewarm file of a session, "" for none.
+func (p *Pool) Prewarm(name string) string {
+	e, _ := p.registry.get(name)
+	return e.Prewarm
 }
 
 // Listing is a registered session as the instructions list it.

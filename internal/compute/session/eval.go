@@ -132,10 +132,15 @@ func (s *Session) perform(ctx context.Context, r Request, do performer, keep fun
 			return result, err
 		}
 		result.Recovery = rec
-	default:
-		if s.ctx.Err() != nil {
-			return result, ErrClosed
+	case s.ctx.Err() != nil:
+		return result, ErrClosed
+	case errors.Is(err, engine.ErrClosed):
+		// It ended before it had the request.
+		result.Err = deathError(&engine.Death{})
+		if result.Recovery, err = s.recoverFrom(ctx, err); err != nil {
+			return result, err
 		}
+	default:
 		return result, err
 	}
 	result.Generation = s.Status().Generation

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"topside/internal/compute/engine"
@@ -12,6 +13,8 @@ import (
 const (
 	replayLimit = 60 * time.Second
 	replayEach  = 20 * time.Second
+	// replayTries is how often a process may end while the log is evaluated again without getting further.
+	replayTries = 8
 )
 
 // recoverFrom brings the state back after the end of the process. A keeper that took over lacks at most the
@@ -29,30 +32,58 @@ func (s *Session) recoverFrom(ctx context.Context, cause error) (*Recovery, erro
 	defer cancel()
 	stop := context.AfterFunc(s.ctx, cancel)
 	defer stop()
-	if death.Recovered {
-		s.mu.Lock()
-		s.generation++
-		s.mu.Unlock()
-		s.replay(ctx, rec, s.log.after(death.Seq))
-		if s.current().Alive() {
+	seq, alive := death.Seq, death.Recovered
+	deadly := &suspect{skip: map[string]bool{}}
+	for tries := 0; tries < replayTries; tries++ {
+		rec.Replayed, rec.Failed = 0, nil
+		if alive {
+			s.mu.Lock()
+			s.generation++
+			s.mu.Unlock()
+		} else {
+			rec.By, seq = ByReplay, 0
+			fresh, err := s.freshChild(ctx)
+			if err != nil {
+				return nil, err
+			}
+			s.replaceChild(fresh)
+			if s.prewarmed && s.o.Prewarm != "" {
+				if err := s.prewarm(ctx, fresh); err != nil {
+					rec.Failed = append(rec.Failed, ReplayFailure{Source: s.o.Prewarm, Message: err.Error()})
+				}
+			}
+		}
+		again := s.replay(ctx, rec, s.log.after(seq), deadly)
+		if again == nil {
 			rec.Generation = s.Status().Generation
 			return rec, nil
 		}
-	}
-	rec.By, rec.Replayed, rec.Failed = ByReplay, 0, nil
-	fresh, err := s.freshChild(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s.replaceChild(fresh)
-	if s.prewarmed && s.o.Prewarm != "" {
-		if err := s.prewarm(ctx, fresh); err != nil {
-			rec.Failed = append(rec.Failed, ReplayFailure{Source: s.o.Prewarm, Message: err.Error()})
+		if again.Recovered && again.Seq > seq {
+			tries = 0 // a keeper holds a part of what was evaluated again
+		}
+		seq, alive = again.Seq, again.Recovered
+		if s.ctx.Err() != nil {
+			return nil, ErrClosed
 		}
 	}
-	s.replay(ctx, rec, s.log.after(0))
-	rec.Generation = s.Status().Generation
-	return rec, nil
+	return nil, fmt.Errorf("the session's process ended %d times while its log was evaluated again; reset the session", replayTries)
+}
+
+// suspect finds the phrase whose replay ends the process: three times in a row it was this one. A process that somebody
+// kills dies at other places.
+type suspect struct {
+	what  string
+	times int
+	skip  map[string]bool
+}
+
+func (s *suspect) died(what string) {
+	if what != s.what {
+		s.what, s.times = what, 0
+	}
+	if s.times++; s.times >= 3 {
+		s.skip[what] = true
+	}
 }
 
 // freshChild starts a process; what a pool holds may have died too, so a second try starts one directly.
@@ -67,13 +98,15 @@ func (s *Session) freshChild(ctx context.Context) (*engine.Child, error) {
 	return engine.Start(ctx, s.o.Language, s.o.Engine)
 }
 
-// replay evaluates entries again. A phrase that kills even the new process is left out, and so is what follows.
-func (s *Session) replay(ctx context.Context, rec *Recovery, entries []entry) {
-	for i, e := range entries {
-		if ctx.Err() != nil || !s.current().Alive() {
-			rec.Failed = append(rec.Failed, ReplayFailure{Message: "not evaluated again: the replay was stopped"})
-			_ = i
-			break
+// replay evaluates entries again and drops their output. It returns nil when it came to the end, or how the process
+// ended on the way; a phrase that ends it again and again is left out the next time.
+func (s *Session) replay(ctx context.Context, rec *Recovery, entries []entry, deadly *suspect) *engine.Death {
+	defer s.skipOutput()
+	for _, e := range entries {
+		what := e.text + e.load
+		if deadly.skip[what] {
+			rec.Failed = append(rec.Failed, ReplayFailure{Source: clip(what), Message: "not evaluated again: it ends the process"})
+			continue
 		}
 		call := engine.Call{}
 		var reply engine.Reply
@@ -84,14 +117,20 @@ func (s *Session) replay(ctx context.Context, rec *Recovery, entries []entry) {
 			reply, err = s.current().Eval(ctx, e.seq, e.text, "", false, replayEach, &call)
 		}
 		rec.Replayed++
-		switch {
-		case err != nil:
-			rec.Failed = append(rec.Failed, ReplayFailure{Source: clip(e.text), Message: err.Error()})
-		case reply.Failure != nil:
-			rec.Failed = append(rec.Failed, ReplayFailure{Source: clip(e.text), Message: reply.Failure.Message})
+		if err != nil {
+			deadly.died(what)
+			death := &engine.Death{}
+			errors.As(err, &death)
+			return death
+		}
+		if reply.Failure != nil {
+			rec.Failed = append(rec.Failed, ReplayFailure{Source: clip(what), Message: reply.Failure.Message})
 		}
 	}
-	s.skipOutput()
+	if !s.current().Alive() {
+		return s.current().Check()
+	}
+	return nil
 }
 
 func clip(s string) string { return s[:boundary([]byte(s), 200)] }

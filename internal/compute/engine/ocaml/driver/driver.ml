@@ -891,6 +891,12 @@ let drop_keeper () =
     reap pid
   end
 
+let ready t =
+  match Unix.select [ requests ] [] [] t with
+  | [], _, _ -> false
+  | _ -> true
+  | exception Unix.Unix_error (Unix.EINTR, _, _) -> false
+
 let rec wait_for_wakeup b =
   match Unix.read wakeup b 0 1 with
   | 1 -> ()
@@ -907,6 +913,15 @@ let own_pages () =
   done;
   Gc.minor ()
 
+(* A request that the dead engine had not read, or not wholly, was answered by the report of its death. *)
+let rec forget_requests () =
+  held_from := 0;
+  held_to := 0;
+  if ready 0. then begin
+    (match Unix.read requests chunk 0 (Bytes.length chunk) with 0 -> die () | _ -> () | exception _ -> ());
+    forget_requests ()
+  end
+
 let fork_keeper () =
   if !keepers_wanted then begin
     drop_keeper ();
@@ -918,6 +933,7 @@ let fork_keeper () =
         (try ignore (Unix.setsid ()) with _ -> ());
         keeper := 0;
         wait_for_wakeup (Bytes.create 1);
+        forget_requests ();
         owner := Unix.getpid ();
         stale := true;
         cost := 0.;
@@ -934,12 +950,6 @@ let fork_keeper () =
 
 (* idle waits for the next request; a keeper is forked once the session is quiet, or at once when replaying what
    it lacks would take long. *)
-let ready t =
-  match Unix.select [ requests ] [] [] t with
-  | [], _, _ -> false
-  | _ -> true
-  | exception Unix.Unix_error (Unix.EINTR, _, _) -> false
-
 let idle () =
   while !stale && (!cost > 0.02 || not (ready (min 0.05 (max 0.002 (4. *. !fork_time))))) do
     fork_keeper ()

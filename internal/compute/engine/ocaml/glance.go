@@ -1,0 +1,54 @@
+package ocaml
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"topside/internal/compute/engine"
+)
+
+// Glance tells what Probe would, from the files of the usual installations and without running the compiler: a
+// server says in its first answer which engines it has. Where the files are somewhere else it is Probe.
+func (l *Language) Glance(ctx context.Context) (engine.Info, error) {
+	path := l.Compiler
+	if path == "" {
+		var err error
+		if path, err = exec.LookPath("ocamlc"); err != nil {
+			return engine.Info{}, &engine.Unavailable{Language: "OCaml", Reason: "there is no ocamlc on PATH", Install: installHint}
+		}
+	}
+	for _, stdlib := range libraries(path) {
+		version, err := os.ReadFile(filepath.Join(stdlib, "VERSION"))
+		if err != nil {
+			continue
+		}
+		text, _, _ := strings.Cut(string(version), "\n")
+		text = strings.TrimSpace(text)
+		r, err := parseRelease(text)
+		if err != nil || r.before(oldest.major, oldest.minor) {
+			break
+		}
+		if _, err := os.Stat(filepath.Join(stdlib, "compiler-libs", "ocamltoplevel.cma")); err == nil {
+			return engine.Info{Version: text, Path: path}, nil
+		}
+		break
+	}
+	return l.Probe(ctx)
+}
+
+// libraries are the folders in which the standard library of a compiler usually is.
+func libraries(compiler string) []string {
+	var all []string
+	for _, name := range []string{"OCAMLLIB", "CAMLLIB"} {
+		if dir := os.Getenv(name); dir != "" {
+			all = append(all, dir)
+		}
+	}
+	if real, err := filepath.EvalSymlinks(compiler); err == nil {
+		all = append(all, filepath.Join(filepath.Dir(filepath.Dir(real)), "lib", "ocaml"))
+	}
+	return append(all, filepath.Join(filepath.Dir(filepath.Dir(compiler)), "lib", "ocaml"))
+}
