@@ -22,11 +22,13 @@ import (
 	"topside/internal/contract"
 	"topside/internal/see"
 	"topside/internal/see/resource"
+	"topside/internal/tool"
 )
 
 // A calling is one call as the command line describes it.
 type calling struct {
 	observing
+	computing  computing
 	tools      surfacing
 	surface    string
 	socket     string
@@ -50,7 +52,8 @@ where they are JSON. --json gives all of them as one object instead, and
 A snapshot lives in one server, and each call starts its own: ids of an earlier
 call mean nothing to a later one. To follow one investigation, start a server
 with topside mcp --socket PATH and give --socket PATH to every call. Without it,
-pid=N names a process to inspect_resource and list_children.
+pid=N names a process to inspect_resource and list_children. Sessions that compute
+are kept on disk: what one call to eval defined, the next one finds.
 
 Status 0 when the tool answered, 1 when it reported an error, 2 when the tool or
 its arguments are wrong.`,
@@ -58,6 +61,7 @@ its arguments are wrong.`,
   topside call list_resources sort_by=memory limit=5
   topside call list_resources --json '{"resource_kind":"container"}' --json-output
   topside call inspect_resource pid=1
+  topside call eval source='[1, 2, 3].map(n => n * n)' engine=javascript
   topside call --list`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := call.foreign(c); err != nil {
@@ -73,6 +77,7 @@ its arguments are wrong.`,
 	f.StringVar(&call.socket, "socket", "", "call the server at this Unix socket `path` instead of an own one")
 	f.StringVar(&call.surface, "surface", "topside", "offer the tools of this `contract`: topside or wsltop")
 	f.BoolVar(&call.tools.showSecrets, "show-secrets", false, "do not redact passwords, tokens and keys in arguments and labels")
+	call.computing.flags(f)
 	call.flags(f, peoplesInterval)
 	return c
 }
@@ -82,7 +87,7 @@ func (c *calling) foreign(command *cobra.Command) error {
 	if c.socket == "" {
 		return nil
 	}
-	for _, option := range []string{"root", "interval-ms", "no-engines", "show-secrets", "surface"} {
+	for _, option := range []string{"root", "interval-ms", "no-engines", "show-secrets", "surface", "engine", "state"} {
 		if command.Flags().Changed(option) {
 			return badUsage("", "--%s cannot be given with --socket: the server there was started with its own options", option)
 		}
@@ -143,17 +148,26 @@ func (c *calling) connect(ctx context.Context) (session *mcp.ClientSession, obse
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	server, err := surface(c.tools.config(observer))
+	release := func() { closeSoon(observer) }
+	var computer *tool.Computer
+	if c.surface == "topside" {
+		if computer, err = c.computing.computer(ctx); err != nil {
+			release()
+			return nil, nil, nil, err
+		}
+		release = func() { _ = computer.Close(); closeSoon(observer) }
+	}
+	server, err := surface(c.tools.config(observer, computer))
 	if err != nil {
-		closeSoon(observer)
+		release()
 		return nil, nil, nil, err
 	}
 	session, disconnect, err := inProcess(ctx, server)
 	if err != nil {
-		closeSoon(observer)
+		release()
 		return nil, nil, nil, err
 	}
-	return session, observer, func() { disconnect(); closeSoon(observer) }, nil
+	return session, observer, func() { disconnect(); release() }, nil
 }
 
 func toolNamed(tools []*mcp.Tool, name string) (*mcp.Tool, error) {

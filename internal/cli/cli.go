@@ -22,6 +22,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"topside/internal/compute/engine/javascript"
 )
 
 // The exit statuses.
@@ -51,6 +53,10 @@ func Main(args []string, s Streams) int {
 	name, rest := "topside", []string(nil)
 	if len(args) > 0 {
 		name, rest = programName(args[0]), args[1:]
+	}
+	if len(rest) > 0 && rest[0] == javascript.Argument {
+		// The inside of a JavaScript session, started by a server.
+		return javascript.Main(rest[1:])
 	}
 	switch name {
 	case "wsltop":

@@ -8,6 +8,7 @@ import (
 	"topside/internal/contract"
 	"topside/internal/see"
 	"topside/internal/see/resource"
+	"topside/internal/tool"
 )
 
 // A surfacing is what a command was told about the tools that it offers.
@@ -17,9 +18,9 @@ type surfacing struct {
 	wslOnly               bool // of the wsltop contract
 }
 
-func (t *surfacing) config(observer *see.Observer) contract.Config {
+func (t *surfacing) config(observer *see.Observer, computer *tool.Computer) contract.Config {
 	return contract.Config{
-		Version: Version(), Observer: observer, Toolsets: t.toolsets, Exclude: t.exclude,
+		Version: Version(), Observer: observer, Computer: computer, Toolsets: t.toolsets, Exclude: t.exclude,
 		ReadOnly: t.readOnly, ShowSecrets: t.showSecrets, WSLOnly: t.wslOnly,
 	}
 }
@@ -27,6 +28,7 @@ func (t *surfacing) config(observer *see.Observer) contract.Config {
 func newMCPCommand(s Streams) *cobra.Command {
 	var (
 		observing observing
+		computing computing
 		tools     surfacing
 		socket    string
 	)
@@ -41,11 +43,17 @@ when stdin ends, on SIGTERM and SIGINT, and when the process that started it is
 gone. With --socket it serves a Unix socket instead, which only its owner may
 open (0600), to any number of clients, until a signal ends it.
 
-The tools only read. --toolsets chooses groups of tools (see; all by default),
---read-only keeps those that are annotated as reading only, and --exclude-tools
-drops some by name; exclusions always win.`,
+--toolsets chooses groups of tools (all by default): see reads what the machine
+does, compute evaluates code in sessions that last. --read-only keeps the tools
+that are annotated as reading only, and --exclude-tools drops some by name;
+exclusions always win.
+
+Sessions outlive the server: their logs are in the folder that --state names, and
+are evaluated again when a session is used. Servers that run at the same time
+have logs of their own.`,
 		Example: `  claude mcp add topside -- /usr/local/bin/topside mcp
   topside mcp --socket /run/user/1000/topside.sock
+  topside mcp --toolsets see --read-only
   topside mcp --root /host        in a container that has the host's root there`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -54,17 +62,18 @@ drops some by name; exclusions always win.`,
 				return err
 			}
 			return serve(c.Context(), s, serving{
-				options: options, surface: contract.United, tools: tools, socket: socket, socketGiven: c.Flags().Changed("socket"),
+				options: options, surface: contract.United, computing: &computing, tools: tools, socket: socket, socketGiven: c.Flags().Changed("socket"),
 				invocation: "topside mcp", service: unitedService,
 			})
 		},
 	}
 	f := c.Flags()
-	f.StringSliceVar(&tools.toolsets, "toolsets", nil, "offer these `groups` of tools only, comma-separated: see")
+	f.StringSliceVar(&tools.toolsets, "toolsets", nil, "offer these `groups` of tools only, comma-separated: see, compute")
 	f.StringSliceVar(&tools.exclude, "exclude-tools", nil, "leave out these `tools`, comma-separated")
 	f.BoolVar(&tools.readOnly, "read-only", false, "offer only tools that change nothing")
 	f.BoolVar(&tools.showSecrets, "show-secrets", false, "do not redact passwords, tokens and keys in arguments and labels")
 	f.StringVar(&socket, "socket", "", "serve a Unix socket at this `path` instead of stdin and stdout")
+	computing.flags(f)
 	observing.flags(f, see.DefaultInterval)
 	return c
 }

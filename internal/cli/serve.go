@@ -14,6 +14,7 @@ import (
 
 	"topside/internal/contract"
 	"topside/internal/see"
+	"topside/internal/tool"
 	"topside/internal/wire"
 )
 
@@ -22,6 +23,7 @@ type serving struct {
 	options     see.Options
 	surface     func(contract.Config) (*mcp.Server, error)
 	tools       surfacing
+	computing   *computing // nil for a surface without sessions
 	socket      string // "" serves stdin and stdout
 	socketGiven bool
 	// wire is how the contract wants the wire.
@@ -48,7 +50,14 @@ func serve(ctx context.Context, s Streams, v serving) error {
 		fmt.Fprintf(s.Err, "topside: %v; every tool will answer so\n", err)
 	}
 	v.wire.Logger = slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	newServer, err := v.servers(observer)
+	var computer *tool.Computer
+	if v.computing != nil {
+		if computer, err = v.computing.computer(ctx); err != nil {
+			return err
+		}
+		defer computer.Close()
+	}
+	newServer, err := v.servers(observer, computer)
 	if err != nil {
 		return err
 	}
@@ -63,9 +72,9 @@ func serve(ctx context.Context, s Streams, v serving) error {
 }
 
 // servers returns what makes the server of one client: each has its own, over
-// one observer.
-func (v serving) servers(observer *see.Observer) (func() *mcp.Server, error) {
-	config := v.tools.config(observer)
+// one observer and the same sessions.
+func (v serving) servers(observer *see.Observer, computer *tool.Computer) (func() *mcp.Server, error) {
+	config := v.tools.config(observer, computer)
 	if _, err := v.surface(config); err != nil {
 		return nil, badUsage("Run '"+v.invocation+" --help' for the options.", "%v", err)
 	}

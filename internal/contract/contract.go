@@ -20,6 +20,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -35,6 +36,9 @@ type Config struct {
 	Version string
 	// Observer answers the tools that see. It is the caller's, who closes it.
 	Observer *see.Observer
+	// Computer holds the sessions of the tools that compute. It is the caller's,
+	// who closes it; nil serves no sessions.
+	Computer *tool.Computer
 	// Toolsets, Exclude and ReadOnly choose among the tools of the united
 	// surface, as [tool.Choice] says. The other surfaces are always whole.
 	Toolsets, Exclude []string
@@ -136,6 +140,7 @@ func (s *surface) call(ctx context.Context, request *mcp.CallToolRequest) (mcp.R
 	if err != nil {
 		return nil, rpcError(err)
 	}
+	call.Progress = progress(ctx, request)
 	answer, err := handle(ctx, t, call)
 	if err != nil {
 		if rpc := rpcError(err); rpc != nil {
@@ -145,6 +150,24 @@ func (s *surface) call(ctx context.Context, request *mcp.CallToolRequest) (mcp.R
 		return render(request, tool.Result{Structured: structured, Text: text}, true)
 	}
 	return render(request, answer, false)
+}
+
+// progress returns what tells the client how far its call is, or nil when it
+// did not ask for that. The figure that must grow is the time in seconds.
+func progress(ctx context.Context, request *mcp.CallToolRequest) func(message string) {
+	token := request.Params.GetProgressToken()
+	if token == nil || request.Session == nil {
+		return nil
+	}
+	begin := time.Now()
+	return func(message string) {
+		err := request.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
+			ProgressToken: token, Progress: time.Since(begin).Seconds(), Message: message,
+		})
+		if err != nil && ctx.Err() == nil {
+			slog.Debug("progress was not sent", "error", err)
+		}
+	}
 }
 
 // handle runs a tool's handler. A panic in it is this one call's failure; the

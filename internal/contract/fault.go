@@ -50,5 +50,9 @@ func describe(err error, other string) failureDetail {
 	if errors.As(err, &known) {
 		return failureDetail{string(known.Code), plaintext.Line(known.Message), plaintext.Line(known.Hint)}
 	}
+	var compute *tool.ComputeError
+	if errors.As(err, &compute) {
+		return failureDetail{compute.Code, plaintext.Line(compute.Message), plaintext.Line(compute.Hint)}
+	}
 	return failureDetail{Code: other, Message: plaintext.Line(err.Error())}
 }

@@ -3,12 +3,15 @@ package contract
 // This file is the united surface: every tool of topside in one server.
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"topside/internal/tool"
 )
 
-const unitedInstructions = `Read-only view of this machine: its CPU, memory, pressure, disks and network, and every process, systemd unit and container.
+const seeInstructions = `Read-only view of this machine: its CPU, memory, pressure, disks and network, and every process, systemd unit and container.
 Start with get_system_summary (max_age_ms 0 for a fresh one), keep its snapshot_id, and pass it to every later call: all answers then speak of the same moment.
 A resource_id is opaque and belongs to the snapshot that returned it; a PID or a name is no resource_id. Snapshots live for 60 seconds, four at a time; after snapshot_unavailable start again.
 cpu_percent is on the whole-machine scale (100 = all CPUs busy); cores_used is the same in CPUs. Environments, units, containers and their children overlap: never add them up.
@@ -24,7 +27,7 @@ func United(c Config) (*mcp.Server, error) {
 	s := &surface{
 		name:         "topside",
 		title:        "topside",
-		instructions: unitedInstructions,
+		instructions: instructionsOf(c, tools),
 		tools:        tools,
 		check:        tool.CheckLenient,
 		failure:      unitedFailure,
@@ -34,7 +37,20 @@ func United(c Config) (*mcp.Server, error) {
 
 // Inventory is every tool of the united surface.
 func Inventory(c Config) []*tool.Tool {
-	return tool.SeeTools(c.Observer, c.ShowSecrets)
+	return slices.Concat(tool.SeeTools(c.Observer, c.ShowSecrets), tool.ComputeTools(c.Computer))
+}
+
+// instructionsOf is what a client is told of the toolsets that it gets.
+func instructionsOf(c Config, tools []*tool.Tool) string {
+	var parts []string
+	toolsets := tool.Toolsets(tools)
+	if slices.Contains(toolsets, tool.See) {
+		parts = append(parts, seeInstructions)
+	}
+	if c.Computer != nil && slices.Contains(tool.Names(tools), "eval") {
+		parts = append(parts, c.Computer.Instructions())
+	}
+	return strings.Join(parts, "\n\n")
 }
 
 func unitedFailure(err error) (structured any, text string) {

@@ -18,6 +18,9 @@ import (
 type Call struct {
 	tool   *Tool
 	values []value
+	// Progress tells the client how far the call is, in a line; nil when the
+	// client did not ask for that.
+	Progress func(message string)
 }
 
 type value struct {

@@ -1,0 +1,247 @@
+package tool
+
+// This file keeps the work that outlives a call. Every evaluation is a run: the
+// call waits for it as long as it was told to, answers with what there is, and
+// the run goes on until it ends or is cancelled. A run is collected by its id,
+// by any client of the server, as often as wanted.
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"topside/internal/compute/session"
+	"topside/internal/see/plaintext"
+)
+
+// A run is one piece of work in a session.
+type run struct {
+	id      string
+	tool    string
+	name    string // of the session, "" for the default one
+	source  string // the beginning of it
+	started time.Time
+	cancel  context.CancelFunc
+	begun   atomic.Bool // it has the session's turn
+	session atomic.Pointer[session.Session]
+
+	done   chan struct{}
+	answer answer
+	err    error
+	ended  time.Time
+	given  atomic.Bool // its result was in a reply
+}
+
+// An answer is the result of a run, put into words when it is collected.
+type answer interface {
+	reply(c *Computer, r *run) Result
+}
+
+// keptRuns is how many ended runs are remembered.
+const keptRuns = 64
+
+// stamp makes the ids of one server's runs different from another's.
+func stamp(now time.Time) string {
+	return strconv.FormatInt(now.UnixNano()/1000%(36*36*36*36*36), 36)
+}
+
+// begin starts work in the background.
+func (c *Computer) begin(toolName, name, source string, work func(context.Context, *run) (answer, error)) *run {
+	ctx, cancel := context.WithCancel(c.ctx)
+	beginning, _ := plaintext.Bounded(source, 80)
+	r := &run{tool: toolName, name: name, source: beginning, started: time.Now(), cancel: cancel, done: make(chan struct{})}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lastRun++
+	r.id = fmt.Sprintf("%s-%d", c.runStamp, c.lastRun)
+	c.remember(r)
+	if c.closed {
+		cancel()
+		r.err = session.ErrClosed
+		close(r.done)
+		return r
+	}
+	c.work.Go(func() {
+		defer cancel()
+		r.answer, r.err = work(ctx, r)
+		r.err = explained(r.err, name)
+		r.ended = time.Now()
+		close(r.done)
+	})
+	return r
+}
+
+// remember adds a run and forgets the oldest ended ones. The caller holds the
+// lock.
+func (c *Computer) remember(r *run) {
+	c.runs = append(c.runs, r)
+	for i := 0; len(c.runs) > keptRuns && i < len(c.runs); {
+		if c.runs[i].over() {
+			c.runs = append(c.runs[:i:i], c.runs[i+1:]...)
+		} else {
+			i++
+		}
+	}
+}
+
+func (r *run) collected() bool { return r.given.Load() }
+
+func (r *run) over() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// find returns a run by its id, or the latest of a session; nil when there is
+// none.
+func (c *Computer) find(id, name string) *run {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := len(c.runs) - 1; i >= 0; i-- {
+		r := c.runs[i]
+		if id != "" && r.id == id || id == "" && r.name == name {
+			return r
+		}
+	}
+	return nil
+}
+
+// openRuns lists what has not ended, of one session or of all.
+func (c *Computer) openRuns(name string, all bool) []*run {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var open []*run
+	for _, r := range c.runs {
+		if !r.over() && (all || r.name == name) {
+			open = append(open, r)
+		}
+	}
+	return open
+}
+
+// in gives a run its session: it opens it and marks the run begun when the
+// session's turn is its own. What comes first is the note of an earlier server.
+func (c *Computer) in(ctx context.Context, r *run, engineName string) (*session.Session, error) {
+	s, err := c.session(ctx, r.name, engineName)
+	if s != nil {
+		r.session.Store(s)
+	}
+	return s, err
+}
+
+// How often a waiting client hears of a run.
+const (
+	firstProgress = 500 * time.Millisecond
+	progressEvery = time.Second
+)
+
+// collect waits for a run as long as the call says and answers with what there
+// is then. A call that its client cancelled takes the run with it; a client that
+// is gone does not.
+func (c *Computer) collect(ctx context.Context, call Call, r *run) (Result, error) {
+	seconds, given := call.Number("wait")
+	if !given {
+		seconds = defaultWait
+	}
+	wait := time.NewTimer(time.Duration(seconds * float64(time.Second)))
+	defer wait.Stop()
+	c.await(ctx, call, r, wait.C)
+	switch {
+	case r.over():
+		r.given.Store(true)
+		if r.err != nil {
+			return Result{}, r.err
+		}
+		return r.answer.reply(c, r), nil
+	case ctx.Err() != nil:
+		if !departed(ctx) {
+			r.cancel()
+		}
+		return Result{}, ctx.Err()
+	}
+	return c.running(r), nil
+}
+
+// await returns when the run has ended, the wait is over or the call is; while
+// it waits it tells the client how far the run is.
+func (c *Computer) await(ctx context.Context, call Call, r *run, wait <-chan time.Time) {
+	var tick <-chan time.Time
+	if call.Progress != nil {
+		first := time.NewTimer(firstProgress)
+		defer first.Stop()
+		tick = first.C
+	}
+	for {
+		select {
+		case <-r.done:
+			return
+		case <-wait:
+			return
+		case <-ctx.Done():
+			return
+		case <-tick:
+			call.Progress(c.progressOf(r))
+			tick = time.After(progressEvery)
+		}
+	}
+}
+
+// state of a run that has not ended.
+func (r *run) state() string {
+	s := r.session.Load()
+	switch {
+	case s == nil:
+		return "opening"
+	case r.begun.Load() || s.Status().Waiting == 0:
+		return "running"
+	}
+	return "queued"
+}
+
+// progressOf says in one line how far a run is.
+func (c *Computer) progressOf(r *run) string {
+	seconds := time.Since(r.started).Seconds()
+	state := r.state()
+	if state != "running" {
+		return fmt.Sprintf("%s for %.0f s", state, seconds)
+	}
+	p := r.session.Load().Progress()
+	line := fmt.Sprintf("running for %.0f s, %d bytes printed", seconds, p.Stdout.Total+p.Stderr.Total)
+	if last := lastLine(p.Stdout); last != "" {
+		line += ": " + last
+	}
+	return line
+}
+
+func lastLine(t session.Text) string {
+	text := t.Head
+	if t.Cut > 0 {
+		text = t.Tail
+	}
+	text = strings.TrimRight(text, "\n ")
+	if i := strings.LastIndexByte(text, '\n'); i >= 0 {
+		text = text[i+1:]
+	}
+	line, _ := plaintext.Bounded(text, 120)
+	return line
+}
+
+// departedKey marks contexts of clients of which one can tell that they left.
+type departedKey struct{}
+
+// WithDeparture tells the tools how to know a client that is gone from one that
+// cancelled its call: gone is asked when the context has ended.
+func WithDeparture(ctx context.Context, gone func() bool) context.Context {
+	return context.WithValue(ctx, departedKey{}, gone)
+}
+
+func departed(ctx context.Context) bool {
+	gone, ok := ctx.Value(departedKey{}).(func() bool)
+	return ok && gone()
+}

@@ -1,0 +1,189 @@
+package tool
+
+// This file finds the session of a call and opens it where it does not run: a
+// session of an earlier server comes back by evaluating its log again. That is
+// work of its own, which no caller's patience cuts short.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"topside/internal/compute/pool"
+	"topside/internal/compute/session"
+)
+
+// An opening is a session that is being started.
+type opening struct {
+	done    chan struct{}
+	cancel  context.CancelFunc
+	session *session.Session
+	err     error
+}
+
+// nameOf is the session that a call is about; "" is the default one.
+func nameOf(call Call) string {
+	if name := call.Text("session"); name != localName {
+		return name
+	}
+	return ""
+}
+
+// live returns the session if it runs.
+func (c *Computer) live(name string) *session.Session {
+	if name == "" {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.local
+	}
+	s, _ := c.pool.Session(name)
+	return s
+}
+
+func (c *Computer) registered(name string) (pool.Entry, bool) {
+	for _, l := range c.pool.List() {
+		if l.Name == name {
+			return l.Entry, true
+		}
+	}
+	return pool.Entry{}, false
+}
+
+// session returns a running session, opening it if it is known or if an engine
+// is named for it. It waits until ctx ends; the opening goes on.
+func (c *Computer) session(ctx context.Context, name, engineName string) (*session.Session, error) {
+	if s := c.live(name); s != nil {
+		return s, matches(s, name, engineName)
+	}
+	request := pool.StartRequest{Name: name, Engine: engineName, Resume: true}
+	if name == "" && engineName != "" && engineName != c.engines[0].Name {
+		return nil, mismatch(name, c.engines[0].Name)
+	}
+	if name != "" {
+		entry, known := c.registered(name)
+		if !known && engineName == "" {
+			return nil, c.unknown(name)
+		}
+		if known && engineName != "" && c.engineOf(entry) != engineName {
+			return nil, mismatch(name, c.engineOf(entry))
+		}
+		request.Pool = entry.Pool
+	}
+	o := c.open(request)
+	select {
+	case <-o.done:
+		return o.session, o.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func matches(s *session.Session, name, engineName string) error {
+	if is := s.Language().Name(); engineName != "" && engineName != is {
+		return mismatch(name, is)
+	}
+	return nil
+}
+
+func mismatch(name, is string) error {
+	return &ComputeError{"invalid_call", fmt.Sprintf("session %s evaluates %s", shown(name), is), "leave engine out, or name another session"}
+}
+
+func (c *Computer) unknown(name string) error {
+	known := []string{localName}
+	for _, l := range c.pool.List() {
+		if len(known) > 10 {
+			known = append(known, "…")
+			break
+		}
+		known = append(known, shown(l.Name))
+	}
+	return &ComputeError{"unknown_session", "session not registered: " + shown(name),
+		fmt.Sprintf("start_local_session starts it; the sessions are %s", strings.Join(known, ", "))}
+}
+
+// open starts a session in the background; callers share one opening.
+func (c *Computer) open(r pool.StartRequest) *opening {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if o := c.opening[r.Name]; o != nil {
+		return o
+	}
+	o := &opening{done: make(chan struct{})}
+	ctx, cancel := context.WithCancel(c.ctx)
+	o.cancel = cancel
+	if c.closed {
+		cancel()
+		o.err = session.ErrClosed
+		close(o.done)
+		return o
+	}
+	c.opening[r.Name] = o
+	c.work.Go(func() {
+		defer cancel()
+		o.session, o.err = c.started(ctx, r)
+		c.mu.Lock()
+		delete(c.opening, r.Name)
+		c.mu.Unlock()
+		close(o.done)
+	})
+	return o
+}
+
+// started starts a session and notes what of an earlier server came back.
+func (c *Computer) started(ctx context.Context, r pool.StartRequest) (s *session.Session, err error) {
+	if r.Name == "" {
+		if s, err = c.pool.Local(ctx); err == nil {
+			c.mu.Lock()
+			c.local = s
+			c.mu.Unlock()
+		}
+	} else if err = c.pool.Start(ctx, r); err == nil {
+		s, err = c.pool.Session(r.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if n := s.Log().Len(); n > 0 {
+		c.mu.Lock()
+		c.resumed[s] = &session.Recovery{Cause: "server had ended", By: session.ByReplay, Generation: s.Status().Generation, Replayed: n}
+		c.mu.Unlock()
+	}
+	return s, nil
+}
+
+// takeResumed returns once what came back when the session was opened.
+func (c *Computer) takeResumed(s *session.Session) *session.Recovery {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.resumed[s]
+	delete(c.resumed, s)
+	return r
+}
+
+// patient bounds a short call on a session that may be at work.
+func (c *Computer) patient(ctx context.Context, name, engineName string, ask func(context.Context, *session.Session) error) (*session.Session, error) {
+	bounded, cancel := context.WithTimeout(ctx, defaultWait*time.Second)
+	defer cancel()
+	s, err := c.session(bounded, name, engineName)
+	if err == nil {
+		err = ask(bounded, s)
+	}
+	if err != nil && ctx.Err() != nil {
+		return s, ctx.Err()
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return s, c.busy(name, s)
+	}
+	return s, explained(err, name)
+}
+
+func (c *Computer) busy(name string, s *session.Session) error {
+	if s == nil {
+		return &ComputeError{"busy", fmt.Sprintf("session %s is still being started: its log is evaluated again", shown(name)), "call again, or cancel it"}
+	}
+	st := s.Status()
+	return &ComputeError{"busy", fmt.Sprintf("session %s has been evaluating for %.0f s", shown(name), time.Since(st.Since).Seconds()), "poll waits for it, cancel stops it; other sessions are free"}
+}
