@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"os/signal"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -178,4 +181,29 @@ func (t *tools) write(m toolMessage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_, _ = t.conn.Write(append(b, '\n')) // the reader sees the end
+}
+
+// Topup is a program that serves Tools on a socket as the original topup does: one
+// client at a time, until a signal; the socket is removed then.
+func Topup(socket string) int {
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer l.Close()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	end := context.AfterFunc(ctx, func() { l.Close() })
+	defer end()
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return 0
+		}
+		if err := Tools(ctx, "topup", c); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		c.Close()
+	}
 }

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/google/renameio/v2"
 )
 
 // maxFile bounds a registry on disk, in bytes: it is read whole.
@@ -324,7 +322,7 @@ func (r *Registry) modify(change func(map[string]Entry) error) error {
 	if err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(r.path, data, 0o600, renameio.IgnoreUmask()); err != nil {
+	if err := replaceFile(r.path, data); err != nil {
 		return fmt.Errorf("registry of hosts: %w", err)
 	}
 	r.entries = entries

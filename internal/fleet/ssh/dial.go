@@ -165,3 +165,9 @@ func soFar(p *Process, skipped []byte) string {
 	}
 	return " (it said: " + strings.TrimSpace(text) + ")"
 }
+
+// NewConn makes a Conn of a stream that something else opened. pid and why may be
+// missing.
+func NewConn(stream io.ReadWriteCloser, framed bool) *Conn {
+	return &Conn{Reader: stream, Writer: stream, Framed: framed, cleanup: func() { stream.Close() }}
+}

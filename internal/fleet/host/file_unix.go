@@ -5,6 +5,8 @@ package host
 import (
 	"os"
 	"syscall"
+
+	"github.com/google/renameio/v2"
 )
 
 // lock holds the lock file at path until unlock, or the end of the process.
@@ -24,4 +26,9 @@ func lock(path string) (unlock func(), err error) {
 		return nil, err
 	}
 	return func() { f.Close() }, nil
+}
+
+// replaceFile writes an owner-only file as a whole.
+func replaceFile(path string, data []byte) error {
+	return renameio.WriteFile(path, data, 0o600, renameio.IgnoreUmask())
 }
