@@ -19,7 +19,7 @@ import (
 func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 	name := keyName(k.String())
 	if name == "ctrl+c" {
-		return tea.Quit
+		return m.quit()
 	}
 	switch {
 	case m.overlay.kind != noOverlay:
@@ -28,6 +28,13 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 		return m.typeFilter(name, k.Text)
 	}
 	return m.do(m.keys.actions[name])
+}
+
+// quit ends the view with an empty frame: terminals that were resized meanwhile
+// may keep a part of the last one.
+func (m *Model) quit() tea.Cmd {
+	m.quitting = true
+	return tea.Quit
 }
 
 // typeFilter edits the filter; the table follows at once.
@@ -95,7 +102,7 @@ func withoutWord(s string) string {
 func (m *Model) do(a action) tea.Cmd {
 	switch a {
 	case actQuit:
-		return tea.Quit
+		return m.quit()
 	case actHelp:
 		m.overlay = overlay{kind: helpOverlay}
 	case actPalette:

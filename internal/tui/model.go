@@ -74,8 +74,9 @@ type Model struct {
 		columns []columnID
 		samples []float32
 	}
-	view  string
-	stale bool // the view is not that of the state
+	view     string
+	stale    bool // the view is not that of the state
+	quitting bool
 }
 
 // paintedWith is what a painter was made for.

@@ -134,6 +134,9 @@ func (m *Model) drawBusy(a screen.Area) {
 	s := &m.scene.Observation.System
 	text := percent(s.Busy)
 	modes := m.modes(a.W - 30)
+	if why := m.scene.Observation.RatesAbsent; why != "" && len(why) <= a.W-30 {
+		modes = why
+	}
 	gauge := max(a.W-8-screen.Width(modes)-2, 0)
 	if modes == "" {
 		gauge = max(a.W-8, 0)
@@ -675,7 +678,11 @@ func (m *Model) drawMeters(a screen.Area) {
 	busy := s.Busy
 	if a.W < 9 {
 		role := levelOf(busy.Value, m.limitOf("cpu"))
-		if a.W < 4 {
+		switch {
+		case !busy.Known:
+			a.Fit(0, 0, a.W, style(theme.Dim), unknown)
+			return
+		case a.W < 4:
 			a.Level(0, 0, busy.Or(0)/100, style(role))
 			return
 		}

@@ -45,6 +45,9 @@ type Options struct {
 	// In and Out are the terminal; Environ describes it, nil is the process's.
 	In, Out *os.File
 	Environ []string
+
+	// warm shows scenes before the first frame; tests have a history by it.
+	warm func(take func(*Scene))
 }
 
 // framesPerSecond bounds how often the screen is written to.
@@ -61,6 +64,9 @@ func Run(ctx context.Context, o Options) error {
 	defer cancel(nil)
 	defer watchHangup(cancel)()
 	m := newModel(ctx, o)
+	if o.warm != nil {
+		o.warm(func(s *Scene) { m.take(sampled{scene: s}) })
+	}
 	if err := o.Source.Retune(m.interval()); err != nil {
 		return err
 	}

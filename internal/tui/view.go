@@ -24,6 +24,9 @@ func (m *Model) View() tea.View {
 		m.stale = false
 	}
 	v := tea.NewView(m.view)
+	if m.quitting {
+		v.Content = ""
+	}
 	v.AltScreen = true
 	v.MouseMode = tea.MouseModeCellMotion
 	v.WindowTitle = "topside top"
