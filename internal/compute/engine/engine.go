@@ -50,6 +50,8 @@ type Capabilities struct {
 type Info struct {
 	Version string // of the language, "4.13.1"
 	Path    string // of its compiler or interpreter
+	// Note tells what is less than asked for, for instance native phrases that run as bytecode.
+	Note string
 }
 
 // Unavailable is the error of an engine that cannot run on this machine.

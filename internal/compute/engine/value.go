@@ -154,7 +154,7 @@ func (d *decoder) end() (bool, error) {
 }
 
 func (d *decoder) number(stop byte) (int64, error) {
-	for i := d.pos; i < len(d.b) && i < d.pos+20; i++ {
+	for i := d.pos; i < len(d.b) && i < d.pos+21; i++ {
 		if d.b[i] == stop {
 			n, err := strconv.ParseInt(string(d.b[d.pos:i]), 10, 64)
 			if err != nil {

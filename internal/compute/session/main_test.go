@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"topside/internal/compute/engine"
+	"topside/internal/compute/engine/javascript"
 	"topside/internal/compute/engine/ocaml"
 )
 
@@ -17,6 +18,9 @@ import (
 var camlCache string
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == javascript.Argument {
+		os.Exit(javascript.Main(os.Args[2:]))
+	}
 	dir, err := os.MkdirTemp("", "topside-session-test-")
 	if err != nil {
 		panic(err)

@@ -31,6 +31,7 @@ type compiler struct {
 	release release
 	stdlib  string // ocamlc -where
 	config  string // ocamlc -config
+	native  bool   // the driver is to have native phrases
 }
 
 // inspect asks the compiler what it is and checks that its library is there.
@@ -70,7 +71,7 @@ func inspect(ctx context.Context, path string) (*compiler, error) {
 // key names the driver of this compiler: everything that the compiled program depends on is in it.
 func (c *compiler) key() string {
 	h := sha256.New()
-	fmt.Fprintln(h, c.path, c.config, shim(c.release))
+	fmt.Fprintln(h, c.path, c.config, shim(c.release), c.native)
 	for _, name := range driverFiles {
 		b, _ := sources.ReadFile("driver/" + name)
 		h.Write(b)
@@ -182,16 +183,25 @@ func (c *compiler) compile(ctx context.Context, work string) error {
 	}
 	// Without -g: with it the program is seven times as large and its first backtrace takes 0.3 s; frames of
 	// the session's own phrases are known without.
+	compiler := c.path
 	args := []string{"-w", "-a", "-linkall", "-I", "+compiler-libs"}
 	if c.release.major >= 5 {
 		args = append(args, "-I", "+unix")
 	}
 	args = append(args, "unix.cma", "ocamlcommon.cma", "ocamlbytecomp.cma", "ocamltoplevel.cma")
+	if c.native {
+		compiler = c.optimizing()
+		args = []string{"-w", "-a", "-linkall", "-I", "+compiler-libs"}
+		if c.release.major >= 5 {
+			args = append(args, "-I", "+unix", "-I", "+dynlink")
+		}
+		args = append(args, "unix.cmxa", "dynlink.cmxa", "ocamlcommon.cmxa", "ocamloptcomp.cmxa", "ocamltoplevel.cmxa")
+	}
 	args = append(args, driverFiles...)
 	args = append(args, "-o", "driver")
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, c.path, args...)
+	cmd := exec.CommandContext(ctx, compiler, args...)
 	cmd.Dir = work
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return &engine.Unavailable{
@@ -212,6 +222,20 @@ func (c *compiler) compile(ctx context.Context, work string) error {
 	}
 	return os.WriteFile(filepath.Join(work, "complete"), fmt.Append(nil, info.Size()), 0o600)
 }
+
+// nativeToplevel tells whether this OCaml can compile and load phrases natively inside a toplevel: upstream installs
+// the library for that in 5.x; Debian 12 does not have it.
+func (c *compiler) nativeToplevel() bool {
+	for _, path := range []string{filepath.Join(c.stdlib, "compiler-libs", "ocamltoplevel.cmxa"), c.optimizing()} {
+		if _, err := os.Stat(path); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// optimizing is the native compiler beside ocamlc.
+func (c *compiler) optimizing() string { return filepath.Join(filepath.Dir(c.path), "ocamlopt") }
 
 // command runs the driver of that folder.
 func (c *compiler) command(dir string) *engine.Command {

@@ -53,7 +53,11 @@ func (l *Language) Probe(ctx context.Context) (engine.Info, error) {
 	if err != nil {
 		return engine.Info{}, err
 	}
-	return engine.Info{Version: c.version, Path: c.path}, nil
+	info := engine.Info{Version: c.version, Path: c.path}
+	if l.Native && !c.nativeToplevel() {
+		info.Note = "this OCaml has no native toplevel library (ocamltoplevel.cmxa): phrases run as bytecode, with the same results"
+	}
+	return info, nil
 }
 
 // Command compiles the driver unless the cache has it.
@@ -67,7 +71,13 @@ func (l *Language) Command(ctx context.Context) (engine.Command, error) {
 	if err != nil {
 		return engine.Command{}, err
 	}
+	c.native = l.Native && c.nativeToplevel()
 	dir, err := c.driver(ctx, l.Cache)
+	if err != nil && c.native {
+		// The fallback: the same driver with bytecode phrases.
+		c.native = false
+		dir, err = c.driver(ctx, l.Cache)
+	}
 	if err != nil {
 		return engine.Command{}, err
 	}

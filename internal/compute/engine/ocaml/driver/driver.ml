@@ -307,8 +307,36 @@ let with_buffer f =
         raise e
   end
 
-(* Compilation units of the native toplevel would be TOP1, TOP2…; they are no part of a printed value. *)
-let show_value v = with_buffer (fun ppf -> !Toploop.print_out_value ppf v)
+let native = Sys.backend_type = Sys.Native
+
+(* The native toplevel compiles phrase n as unit TOPn and prints exceptions with that name before theirs. *)
+let without_units s =
+  if not native then s
+  else begin
+    let b = Buffer.create (String.length s) in
+    let n = String.length s in
+    let digit c = c >= '0' && c <= '9' in
+    let rec copy i =
+      if i < n then
+        if i + 4 < n && String.sub s i 3 = "TOP" && digit s.[i + 3] then begin
+          let j = ref (i + 3) in
+          while !j < n && digit s.[!j] do incr j done;
+          if !j < n && s.[!j] = '.' then copy (!j + 1)
+          else begin
+            Buffer.add_string b (String.sub s i (!j - i));
+            copy !j
+          end
+        end
+        else begin
+          Buffer.add_char b s.[i];
+          copy (i + 1)
+        end
+    in
+    copy 0;
+    Buffer.contents b
+  end
+
+let show_value v = without_units (with_buffer (fun ppf -> !Toploop.print_out_value ppf v))
 let show_type t = with_buffer (fun ppf -> Shim.print_out_type ppf t)
 
 (* ---- phrases --------------------------------------------------------------------------------------------- *)
@@ -629,7 +657,7 @@ let failure_value = function
         [
           ("phase", S f.phase);
           ("loc", f.where);
-          ("message", S f.message);
+          ("message", S (without_units f.message));
           ("related", L (List.map (fun s -> S s) f.related));
           ("backtrace", S f.backtrace);
           ("broke", I (if f.broke then 1 else 0));
@@ -702,8 +730,17 @@ let eval request =
       if as_file then run_text ~name ~as_file ~note:true (blank_shebang text)
       else run_text ~name ~as_file ~note:true (if ends_phrase text then text else text ^ "\n;;"))
 
+(* Where native phrases run as bytecode, so does the archive, if it stands beside the native one. *)
+let loadable path =
+  if native || not (Filename.check_suffix path ".cmxs") then path
+  else
+    let base = Filename.chop_suffix path ".cmxs" in
+    match List.filter Sys.file_exists [ base ^ ".cma"; base ^ ".cmo" ] with
+    | found :: _ -> found
+    | [] -> path
+
 let load request =
-  let path = text_field request "path" in
+  let path = loadable (text_field request "path") in
   evaluate request (fun () ->
       let text = Printf.sprintf "#directory %S;;\n#load %S;;" (Filename.dirname path) path in
       run_text ~name:"<load>" ~as_file:false ~note:false text)
@@ -754,6 +791,7 @@ let env request =
           (fun name path vd () ->
             if
               (not (Hashtbl.mem seen name))
+              && name <> "_$"
               && (all || List.mem vd.Types.val_loc.Location.loc_start.Lexing.pos_fname files)
               && (filter = "" || contains filter name)
             then
@@ -991,6 +1029,7 @@ let () =
   let lib = if Array.length Sys.argv > 1 then Sys.argv.(1) else "" in
   Clflags.include_dirs := (match Sys.getenv_opt "OCAML_TOPLEVEL_PATH" with Some d -> [ d; lib ] | None -> [ lib ]);
   Clflags.debug := true;
+  if native then Clflags.native_code := true;
   Printexc.record_backtrace true;
   Toploop.set_paths ();
   Shim.init_path ();
