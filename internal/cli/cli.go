@@ -58,10 +58,16 @@ func Main(args []string, s Streams) int {
 		// The inside of a JavaScript session, started by a server.
 		return javascript.Main(rest[1:])
 	}
+	if name == "topside" && len(rest) > 0 && (rest[0] == "topup" || rest[0] == "topup-opt") {
+		// It watches signals itself.
+		name, rest = rest[0], rest[1:]
+	}
 	switch name {
 	case "wsltop":
 		return report(s, "wsltop", interruptible(func(ctx context.Context) error { return runWsltop(ctx, s, rest) }))
-	case "xtop", "topup", "topup-opt":
+	case "topup", "topup-opt":
+		return topupMain(s, name, rest)
+	case "xtop":
 		return report(s, name, notThereYet(name))
 	}
 	return report(s, "topside", interruptible(func(ctx context.Context) error { return runTopside(ctx, s, rest) }))
@@ -107,6 +113,7 @@ func report(s Streams, program string, err error) int {
 		usage     *usageError
 		signalled interrupted
 		silent    silentFailure
+		told      topupStatus
 		hint      hinted
 	)
 	switch {
@@ -115,6 +122,8 @@ func report(s Streams, program string, err error) int {
 		return statusDone
 	case errors.As(err, &signalled):
 		return statusSignal + signalled.number()
+	case errors.As(err, &told):
+		return int(told)
 	case errors.As(err, &silent):
 		return statusFailed
 	case errors.As(err, &usage):
@@ -178,7 +187,11 @@ Start with:
 		newMCPCommand(s), newWsltopCommand(s), newDemoCommand(s), newCallCommand(s),
 		newSnapshotCommand(s), newTopCommand(s), newDoctorCommand(s), newVersionCommand(s),
 	)
-	for _, name := range []string{"xtop", "topup", "topup-opt"} {
+	root.AddCommand(
+		newTopupCommand(s, "topup", "Be topup: a persistent OCaml toplevel over MCP"),
+		newTopupCommand(s, "topup-opt", "Be topup-opt: the same with native phrases"),
+	)
+	for _, name := range []string{"xtop"} {
 		root.AddCommand(newLaterCommand(name))
 	}
 	return root

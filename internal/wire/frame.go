@@ -135,6 +135,24 @@ func (f *frameReader) fill() {
 	f.err = io.ErrNoProgress
 }
 
+// skipLine drops the rest of the current line, and keeps what is behind it. It is
+// called after ErrFrameTooLarge, to go on.
+func (f *frameReader) skipLine() {
+	for {
+		if i := bytes.IndexByte(f.buf[f.start:f.end], '\n'); i >= 0 {
+			f.start += i + 1
+			f.handOver()
+			f.seen = f.start
+			return
+		}
+		f.start, f.end, f.seen = 0, 0, 0
+		if f.err != nil {
+			return
+		}
+		f.fill()
+	}
+}
+
 // discardLine reads and drops bytes up to the end of the current line or of the
 // stream. It is called after ErrFrameTooLarge.
 func (f *frameReader) discardLine() {

@@ -175,7 +175,7 @@ func FuzzMessage(f *testing.F) {
 				t.Fatalf("%q: %d elements, want %d", in, i, len(array))
 			}
 		}
-		m := parseMessage(in, true)
+		m := parseMessage(in, leniency{noVersion: true})
 		if m.kind == request || m.kind == notification {
 			if m.params != nil && m.params[0] != '{' {
 				t.Fatalf("params %q", m.params)

@@ -92,8 +92,19 @@ func depth(b []byte) int {
 	return deepest
 }
 
+// leniency is what a message may be beyond the protocol.
+type leniency struct {
+	noVersion bool // the member "jsonrpc" may be absent or anything
+	anyID     bool // any JSON value is an id
+	anyParams bool // parameters may be anything; they stay what was sent
+}
+
+func (o *Options) leniency() leniency {
+	return leniency{noVersion: o.VersionOptional, anyID: o.AnyID, anyParams: o.Admit != nil}
+}
+
 // parseMessage takes one valid JSON value apart.
-func parseMessage(value []byte, versionOptional bool) message {
+func parseMessage(value []byte, allow leniency) message {
 	if len(value) == 0 || value[0] != '{' {
 		return fault(nil, jsonrpc.CodeInvalidRequest, "invalid request: a message is a JSON object")
 	}
@@ -116,9 +127,9 @@ func parseMessage(value []byte, versionOptional bool) message {
 			errorObject = v
 		}
 	}
-	rawID, idFault := checkID(id)
+	rawID, idFault := checkID(id, allow.anyID)
 
-	if version == nil && !versionOptional || version != nil && text(version) != "2.0" {
+	if !allow.noVersion && text(version) != "2.0" {
 		return fault(rawID, jsonrpc.CodeInvalidRequest, `invalid request: "jsonrpc" must be "2.0"`)
 	}
 	if method == nil {
@@ -134,11 +145,14 @@ func parseMessage(value []byte, versionOptional bool) message {
 	case id == nil, isNull(id) && strings.HasPrefix(m.method, "notifications/"):
 		// Some clients serialise a notification's absent id as null.
 		m.kind = notification
-	case isNull(id):
+	case isNull(id) && !allow.anyID:
 		return fault(nil, jsonrpc.CodeInvalidRequest, `invalid request: "id" must be a string or a number, not null`)
 	default:
 		m.kind = request
 		m.id = sdkID(rawID)
+	}
+	if allow.anyParams {
+		return m
 	}
 	// An empty array is how some languages write an empty object.
 	if isNull(params) || isEmptyArray(params) {
@@ -172,13 +186,13 @@ func parseResponse(rawID, result, errorObject json.RawMessage) message {
 }
 
 // checkID returns the id if it can be echoed, or says what is wrong with it.
-func checkID(id json.RawMessage) (json.RawMessage, string) {
+func checkID(id json.RawMessage, any bool) (json.RawMessage, string) {
 	switch {
-	case id == nil || isNull(id):
+	case id == nil || isNull(id) && !any:
 		return nil, ""
 	case len(id) > maxIDBytes:
 		return nil, fmt.Sprintf(`invalid request: "id" is longer than %d bytes`, maxIDBytes)
-	case id[0] == '"' || id[0] == '-' || id[0] >= '0' && id[0] <= '9':
+	case any, id[0] == '"' || id[0] == '-' || id[0] >= '0' && id[0] <= '9':
 		return id, ""
 	}
 	return nil, `invalid request: "id" must be a string or a number`

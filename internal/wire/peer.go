@@ -46,6 +46,7 @@ type call struct {
 	batch     *batch          // nil outside a batch
 	listening bool            // subscriptions/listen: ends with the stream, not before
 	handshake bool            // initialize: cannot be cancelled
+	done      func()          // of Options.Admit; nil for none
 	cancelled bool
 	released  bool // no longer holds back the end of the stream
 }
@@ -69,6 +70,8 @@ type peer struct {
 	done    chan struct{} // closed when the stream has ended
 	failed  chan struct{} // closed at the first failed write
 
+	inputEnded chan struct{} // closed when the client will send nothing more
+
 	current   *session // the latest session; owned by the reader
 	forwarded int      // notifications passed on since the last barrier; owned by the reader
 	sessionWG sync.WaitGroup
@@ -91,29 +94,40 @@ type peer struct {
 
 func newPeer(ctx context.Context, server *mcp.Server, s *Stream, o Options) *peer {
 	return &peer{
-		ctx:      ctx,
-		server:   server,
-		stream:   s,
-		frames:   newFrameReader(s, o.MaxFrame),
-		o:        o,
-		log:      o.Logger.With("stream", o.Name),
-		writing:  make(chan struct{}, 1),
-		done:     make(chan struct{}),
-		failed:   make(chan struct{}),
-		sessions: make(map[int64]*session),
+		ctx:     ctx,
+		server:  server,
+		stream:  s,
+		frames:  newFrameReader(s, o.MaxFrame),
+		o:       o,
+		log:     o.Logger.With("stream", o.Name),
+		writing: make(chan struct{}, 1),
+		done:    make(chan struct{}),
+		failed:  make(chan struct{}),
+
+		inputEnded: make(chan struct{}),
+		sessions:   make(map[int64]*session),
 	}
 }
 
 // read serves lines until the end of input (nil) or a line that ends the stream.
 func (p *peer) read() error {
+	defer close(p.inputEnded)
 	for {
 		line, err := p.frames.next()
 		switch {
 		case errors.Is(err, ErrFrameTooLarge):
+			consequence := "the connection ends"
+			if p.o.SkipLong {
+				consequence = "it was dropped"
+			}
 			p.reject(message{err: &jsonrpc.Error{
 				Code:    jsonrpc.CodeInvalidRequest,
-				Message: fmt.Sprintf("invalid request: a line may have at most %d bytes; the connection ends", p.o.MaxFrame),
+				Message: fmt.Sprintf("invalid request: a line may have at most %d bytes; %s", p.o.MaxFrame, consequence),
 			}}, nil)
+			if p.o.SkipLong {
+				p.frames.skipLine()
+				continue
+			}
 			return fmt.Errorf("%w of %d bytes", ErrFrameTooLarge, p.o.MaxFrame)
 		case err != nil:
 			// The end of input, or a stream that broke: the client is gone.
@@ -144,7 +158,7 @@ func (p *peer) accept(line []byte) error {
 		p.acceptBatch(line)
 		return nil
 	}
-	p.dispatch(parseMessage(line, p.o.VersionOptional), nil)
+	p.dispatch(parseMessage(line, p.o.leniency()), nil)
 	return nil
 }
 
@@ -168,7 +182,7 @@ func (p *peer) acceptBatch(line []byte) {
 	}
 	b := &batch{pending: 1}
 	for member := range elements(line) {
-		p.dispatch(parseMessage(member, p.o.VersionOptional), b)
+		p.dispatch(parseMessage(member, p.o.leniency()), b)
 	}
 	if reply := p.settle(b, nil); reply != nil {
 		p.enqueue(reply)
@@ -190,6 +204,20 @@ func (p *peer) dispatch(m message, b *batch) {
 
 // request registers a call and hands it to its session.
 func (p *peer) request(m message, b *batch) {
+	size := len(m.params)
+	var over func()
+	if p.o.Admit != nil {
+		var refusal *jsonrpc.Error
+		if m.params, over, refusal = p.o.Admit(m.method, m.params); refusal != nil {
+			p.reject(message{rawID: m.rawID, err: refusal}, b)
+			return
+		}
+		defer func() {
+			if over != nil {
+				over()
+			}
+		}()
+	}
 	modern := isSessionless(m.params)
 	s, err := p.sessionFor(m.method, modern)
 	if err != nil {
@@ -202,21 +230,26 @@ func (p *peer) request(m message, b *batch) {
 	}
 	c := &call{
 		raw:       m.rawID,
-		size:      len(m.params),
+		size:      size,
 		batch:     b,
 		listening: m.method == methodListen,
 		handshake: m.method == methodInitialize,
+		done:      over,
 	}
 	if !p.waitForRoom(c.size) {
 		p.reject(fault(m.rawID, codeServerBusy, fmt.Sprintf(
 			"too many requests in flight (at most %d): wait for replies, then send again", p.o.MaxInFlight)), b)
 		return
 	}
+	if p.o.AnyID {
+		m.id = p.unusedID(s, m.id)
+	}
 	if !p.register(s, m.id, c) {
 		p.reject(fault(m.rawID, jsonrpc.CodeInvalidRequest,
 			"invalid request: id "+string(m.rawID)+" is in use by a request in flight"), b)
 		return
 	}
+	over = nil // the call's own from now on
 	s.deliver(&jsonrpc.Request{ID: m.id, Method: m.method, Params: m.params})
 }
 
@@ -346,8 +379,43 @@ func (p *peer) register(s *session, id jsonrpc.ID, c *call) bool {
 	return true
 }
 
+// unusedID returns id, or one that no client uses when a call in flight has it.
+func (p *peer) unusedID(s *session, id jsonrpc.ID) jsonrpc.ID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for n := 2; s.calls[id] != nil; n++ {
+		id, _ = jsonrpc.MakeID(fmt.Sprintf("\x00d%d\x00%v", n, id.Raw()))
+	}
+	return id
+}
+
+// abandon tells Options.Admit of the calls that will have no response.
+func (p *peer) abandon() {
+	p.mu.Lock()
+	var over []func()
+	for _, s := range p.sessions {
+		for _, c := range s.calls {
+			if c.done != nil {
+				over = append(over, c.done)
+				c.done = nil
+			}
+		}
+	}
+	p.mu.Unlock()
+	for _, done := range over {
+		done()
+	}
+}
+
 // finish accounts for a call whose response is written or suppressed.
 func (p *peer) finish(s *session, c *call) {
+	p.mu.Lock()
+	done := c.done
+	c.done = nil
+	p.mu.Unlock()
+	if done != nil {
+		done()
+	}
 	p.mu.Lock()
 	p.calls--
 	p.bytes -= c.size
@@ -418,7 +486,7 @@ func (p *peer) cancel(m message) {
 	if m.params != nil {
 		for key, v := range members(m.params) {
 			if key == "requestId" {
-				rawID, _ = checkID(v)
+				rawID, _ = checkID(v, p.o.AnyID)
 			}
 		}
 	}
@@ -463,7 +531,7 @@ func (p *peer) cancel(m message) {
 // respond routes a client's response to the session that asked (see outgoingID).
 func (p *peer) respond(m message) {
 	n, err := strconv.ParseInt(string(m.rawID), 10, 64)
-	if err != nil {
+	if err != nil || p.o.Asker.answered(n, m) {
 		return
 	}
 	p.mu.Lock()

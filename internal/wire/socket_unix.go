@@ -242,6 +242,25 @@ func (s *Socket) Serve(ctx context.Context, newServer func() *mcp.Server, o Opti
 	return failure
 }
 
+// Accept returns the next client, for callers that serve clients one after the
+// other. It returns the error of a listener that ctx has closed as nil, nil.
+func (s *Socket) Accept(ctx context.Context) (*Stream, error) {
+	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
+	defer stop()
+	for {
+		c, err := s.listener.AcceptUnix()
+		switch {
+		case err == nil:
+			return ConnStream(c), nil
+		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
+			return nil, nil
+		case !isShortage(err):
+			return nil, fmt.Errorf("accept on socket %s: %w", s.path, err)
+		}
+		waitFor(ctx, nil, 100*time.Millisecond)
+	}
+}
+
 // isShortage reports whether accepting may work again later.
 func isShortage(err error) bool {
 	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.ECONNABORTED} {

@@ -32,3 +32,6 @@ func (s *Socket) Close() error { return nil }
 
 // Serve returns ErrNoSockets.
 func (s *Socket) Serve(context.Context, func() *mcp.Server, Options) error { return ErrNoSockets }
+
+// Accept returns ErrNoSockets.
+func (s *Socket) Accept(context.Context) (*Stream, error) { return nil, ErrNoSockets }

@@ -20,6 +20,7 @@
 //	session.go    the SDK's end: mcp.Transport and mcp.Connection of one handshake
 //	reply.go      the writing side
 //	handshake.go  what is mended in incoming parameters
+//	ask.go        requests of the server's own
 //	recover.go    a handler's panic
 //	socket_*.go   the Unix socket
 //	parent.go     the death of the parent process
@@ -28,10 +29,12 @@ package wire
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -75,6 +78,25 @@ type Options struct {
 	// VersionOptional accepts messages without a "jsonrpc" member (the topup
 	// contract does not look at it).
 	VersionOptional bool
+
+	// AnyID accepts and echoes every JSON value as the id of a request, null
+	// included, and the id of a request in flight again (the topup contract).
+	AnyID bool
+
+	// SkipLong answers a line over MaxFrame with an error and goes on with the
+	// next one; otherwise such a line ends the stream with ErrFrameTooLarge.
+	SkipLong bool
+
+	// Admit, if set, sees every call in the order of arrival, before the SDK does,
+	// on the reading goroutine: it must not block. It returns the parameters to
+	// hand on, an object or nil, or the error to answer at once. A done that is not
+	// nil is called once, when the call is over: its response written, or dropped.
+	// Without Admit, parameters that are not an object are refused.
+	Admit func(method string, params json.RawMessage) (handOn json.RawMessage, done func(), refusal *jsonrpc.Error)
+
+	// Asker, if set, makes requests of the server's own to this client. It belongs
+	// to one stream at a time.
+	Asker *Asker
 
 	// AnswerCancelled also sends the response of a call that its client has
 	// cancelled (the older contracts). The protocol asks for silence.
@@ -132,6 +154,8 @@ func (o Options) withDefaults() Options {
 // not wait for handlers that ignore their context.
 func Serve(ctx context.Context, server *mcp.Server, s *Stream, o Options) error {
 	p := newPeer(ctx, server, s, o.withDefaults())
+	o.Asker.attach(p)
+	defer o.Asker.detach(p)
 
 	ended := make(chan error, 1)
 	readerDone := make(chan struct{})
@@ -159,6 +183,7 @@ func Serve(ctx context.Context, server *mcp.Server, s *Stream, o Options) error 
 	p.close()
 	_ = s.Close()
 	waitFor(context.Background(), p.sessionsDone(), linger)
+	p.abandon()
 	waitFor(context.Background(), readerDone, linger)
 	return end
 }

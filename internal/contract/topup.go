@@ -1,0 +1,290 @@
+package contract
+
+// This file is the topup contract: eighteen tools with bare schemas and three
+// hidden ones, results with one text block and an isError that is always there,
+// failures of usage as results, and instructions that are written anew at each
+// handshake (contract topup, sections 3 and 5).
+//
+// Calls on one session are served in the order of their arrival, on different
+// ones side by side. The order is taken where the client's messages are read
+// (Admit), and kept until the reply is written.
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"topside/internal/compute/session"
+	"topside/internal/tool"
+)
+
+// What the contract's server says of itself, whatever program it is.
+const (
+	topupName     = "topup"
+	topupVersion  = "0.1.0"
+	topupProtocol = "2024-11-05"
+)
+
+// A TopupClient serves one client of the topup contract.
+type TopupClient struct {
+	view  *tool.TopupClient
+	turns turnstile
+}
+
+// NewTopupClient returns what serves one client: its server, its part of the
+// wire's options, and its view of the shared state.
+func NewTopupClient(view *tool.TopupClient) *TopupClient {
+	c := &TopupClient{view: view}
+	view.Stop = c.turns.cancel
+	return c
+}
+
+// Server makes the client's server.
+func (c *TopupClient) Server() *mcp.Server {
+	server := mcp.NewServer(&mcp.Implementation{Name: topupName, Version: topupVersion}, &mcp.ServerOptions{
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+	})
+	server.AddReceivingMiddleware(c.receive)
+	return server
+}
+
+// Admit implements the wire's option: it refuses what the contract refuses, and
+// gives each call of a tool its place in the order of its session.
+func (c *TopupClient) Admit(method string, params json.RawMessage) (json.RawMessage, func(), *jsonrpc.Error) {
+	switch method {
+	case "initialize":
+		return json.RawMessage(`{"protocolVersion":"` + topupProtocol + `"}`), nil, nil
+	case "ping", "tools/list":
+		return nil, nil, nil
+	case "tools/call":
+	default:
+		return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + method}
+	}
+	name, arguments, err := tool.ReadTopupCall(params)
+	if err != nil {
+		return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
+	}
+	turn := c.turns.enter(name, arguments, c.view.Places(name, arguments))
+	return turn.params(), func() { c.turns.leave(turn) }, nil
+}
+
+// Cancelled implements the wire's option for notifications: a cancellation that
+// names no request stops what runs in the host or session that it names. One that
+// names a request is the wire's.
+func (c *TopupClient) Cancelled(method string, params []byte) {
+	if method != "notifications/cancelled" {
+		return
+	}
+	host, named, request := c.view.TopupCancelled(params)
+	if !request {
+		go c.view.Cancel(context.Background(), host, named)
+	}
+}
+
+// receive answers everything but ping.
+func (c *TopupClient) receive(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+		switch request := request.(type) {
+		case *mcp.CallToolRequest:
+			number, _ := request.Params.Meta[turnKey].(float64)
+			turn := c.turns.find(uint64(number))
+			if turn == nil {
+				return nil, internalError("server error: the call has no turn")
+			}
+			return c.call(ctx, turn), nil
+		case *mcp.ListToolsRequest:
+			return &result{members: topupList()}, nil
+		}
+		answer, err := next(ctx, method, request)
+		if _, ok := answer.(*mcp.InitializeResult); ok && err == nil {
+			return c.greeting()
+		}
+		return answer, err
+	}
+}
+
+// greeting is the result of initialize in the contract's order.
+func (c *TopupClient) greeting() (mcp.Result, error) {
+	instructions, err := encode(c.instructions())
+	if err != nil {
+		return nil, internalError("server error: " + err.Error())
+	}
+	members := fmt.Sprintf(`"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":%q,"version":%q},"instructions":%s`,
+		topupProtocol, topupName, topupVersion, instructions)
+	return &result{members: []byte(members)}, nil
+}
+
+// call serves a call of a tool when its turn has come.
+func (c *TopupClient) call(ctx context.Context, turn *turn) mcp.Result {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(turn.ctx, stop)()
+	select {
+	case <-turn.come:
+	case <-ctx.Done():
+		// The tool answers as one that was cancelled; it does not begin.
+	}
+	answer, err := handleTopup(ctx, c.view, turn)
+	return renderTopup(answer, err)
+}
+
+func handleTopup(ctx context.Context, view *tool.TopupClient, turn *turn) (answer tool.Result, err error) {
+	t := &tool.Tool{Name: turn.name, Handler: func(ctx context.Context, _ tool.Call) (tool.Result, error) {
+		return view.Call(ctx, turn.name, turn.arguments)
+	}}
+	return handle(ctx, t, tool.Call{})
+}
+
+// renderTopup writes a result: one text block, JSON or plain.
+func renderTopup(answer tool.Result, err error) mcp.Result {
+	if err != nil {
+		return topupFailure(err)
+	}
+	if peer, ok := answer.Structured.(tool.PeerResult); ok {
+		return rawResult(json.RawMessage(peer))
+	}
+	text := []byte(answer.Text)
+	if answer.Text == "" {
+		if text, err = encode(answer.Structured); err != nil {
+			return topupFailure(fmt.Errorf("the result could not be encoded: %w", err))
+		}
+	}
+	return &result{members: append(topupContent(text), `,"isError":false`...)}
+}
+
+func topupContent(text []byte) []byte {
+	b := make([]byte, 0, len(text)*9/8+64)
+	b = append(b, `"content":[{"type":"text","text":`...)
+	b = appendString(b, text)
+	return append(b, `}]`...)
+}
+
+// topupFailure writes a failure: the structured one of a connection has isError
+// first, as the contract has it.
+func topupFailure(err error) mcp.Result {
+	var connect *tool.ConnectFailure
+	var rpc *jsonrpc.Error
+	var usage *session.UsageError
+	switch {
+	case errors.As(err, &connect):
+		text, err := encode(connectBody{connectDetail{"connect", connect.Host, connect.Session, connect.Message}})
+		if err != nil {
+			text = []byte(connect.Message)
+		}
+		return &result{members: append([]byte(`"isError":true,`), topupContent(text)...)}
+	case errors.As(err, &usage):
+		err = usage
+	case errors.As(err, &rpc):
+		err = errors.New("server error: " + rpc.Message)
+	}
+	return &result{members: append(topupContent([]byte(err.Error())), `,"isError":true`...)}
+}
+
+type connectBody struct {
+	Error connectDetail `json:"error"`
+}
+
+type connectDetail struct {
+	Phase   string `json:"phase"`
+	Host    string `json:"host,omitempty"`
+	Session string `json:"session,omitempty"`
+	Message string `json:"message"`
+}
+
+// rawResult is a result as another server wrote it.
+func rawResult(raw json.RawMessage) mcp.Result {
+	trimmed := strings.TrimSpace(string(raw))
+	if len(trimmed) < 2 || trimmed[0] != '{' {
+		return topupFailure(errors.New("the peer's result is not an object"))
+	}
+	return &result{members: []byte(trimmed[1 : len(trimmed)-1])}
+}
+
+// topupList is the result of tools/list, the same at each call.
+var topupList = sync.OnceValue(func() []byte {
+	var b []byte
+	for i, t := range tool.TopupTools() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"name":`...)
+		b = appendString(b, []byte(t.Name))
+		b = append(b, `,"description":`...)
+		b = appendString(b, []byte(t.Description))
+		b = append(b, `,"inputSchema":`...)
+		b = append(append(b, bareSchema(t)...), '}')
+	}
+	return append(append([]byte(`"tools":[`), b...), ']')
+})
+
+// bareSchema is a schema with types and nothing else.
+func bareSchema(t *tool.Tool) []byte {
+	b := []byte(`{"type":"object","properties":{`)
+	var required []string
+	for i, p := range t.Input {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = fmt.Appendf(b, `%q:{"type":%q`, p.Name, p.Type)
+		if p.Type == tool.Array {
+			b = append(b, `,"items":{"type":"string"}`...)
+		}
+		b = append(b, '}')
+		if p.Required {
+			required = append(required, fmt.Sprintf("%q", p.Name))
+		}
+	}
+	return fmt.Appendf(b, `},"required":[%s]}`, strings.Join(required, ","))
+}
+
+const topupText = `A persistent OCaml toplevel: what one eval binds, later calls see.
+
+Work in steps: give intermediate results names, and recall them with env and lookup instead of computing or printing them again.
+
+Save points: checkpoint keeps the phrases so far under a label, restore brings them back; both survive restarts. Prefer restore to reset.
+
+Files: push_file and pull_file copy between this machine and a started host, up to TOPUP_XFER_MAX_BYTES (16 MiB by default).
+
+Routing: pass host to work on another machine (after start_session), or session to work in a named session of this one (after start_local_session). Pass at most one; omit both, or pass "local", for the default session. Different sessions work in parallel.
+
+Many small evaluations are faster in one eval_batch.
+
+topup-mcp version ` + topupVersion
+
+// instructions lists what calls can be routed to, now.
+func (c *TopupClient) instructions() string {
+	hosts, sessions := c.view.Targets()
+	var b strings.Builder
+	b.WriteString(topupText + "\n\nKnown hosts:\n- local [in-process]")
+	for _, h := range hosts {
+		writeTarget(&b, h)
+	}
+	if len(sessions) > 0 {
+		b.WriteString("\nKnown sessions:")
+		for _, s := range sessions {
+			writeTarget(&b, s)
+		}
+	}
+	return b.String()
+}
+
+func writeTarget(b *strings.Builder, t tool.TopupTarget) {
+	first := "disconnected"
+	if t.Connected {
+		first = topupName + " " + topupVersion
+	}
+	fmt.Fprintf(b, "\n- %s [%s]", t.Name, first)
+	for _, tag := range t.Tags {
+		fmt.Fprintf(b, " [%s]", tag)
+	}
+	if !t.LastSeen.IsZero() {
+		fmt.Fprintf(b, " [last: %s]", t.LastSeen.UTC().Format(time.RFC3339))
+	}
+}

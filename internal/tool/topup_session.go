@@ -1,0 +1,187 @@
+package tool
+
+// This file holds the tools that manage named sessions (contract topup, section
+// 7.3). A session is a child of this server; where a variable names a socket, it
+// is the server behind that socket.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"topside/internal/compute/pool"
+	"topside/internal/compute/session"
+)
+
+// sessionOverride is the socket that a variable names for a session; "" for none.
+func sessionOverride(name string) string {
+	return os.Getenv("TOPUP_SESSION_SOCKET_" + upperASCII(name))
+}
+
+func upperASCII(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' {
+			return r - 'a' + 'A'
+		}
+		return r
+	}, name)
+}
+
+// poolSize is the number as the reply repeats it.
+func poolSize(a topupArguments) int {
+	n, given := a.number("pool")
+	switch {
+	case !given:
+		return 1
+	case n > 1<<31-1:
+		return 1<<31 - 1
+	case n < -1<<31:
+		return -1 << 31
+	}
+	return int(n)
+}
+
+func startTopup(ctx context.Context, c *TopupClient, a topupArguments) (Result, error) {
+	name, err := a.needed("session")
+	if err != nil {
+		return Result{}, err
+	}
+	size := poolSize(a)
+	engine, _ := a.text("engine")
+	request := pool.StartRequest{Name: name, Prewarm: a.maybe("prewarm"), Pool: size, Engine: engine}
+	if override := sessionOverride(name); override != "" && name != "" && name != "local" {
+		err = c.connectSession(ctx, name, override, request)
+	} else {
+		err = c.o.Pool.Start(ctx, request)
+	}
+	if err != nil {
+		return Result{}, connectFailure(err)
+	}
+	socket, err := c.socketOf(name)
+	if err != nil {
+		return Result{}, &ConnectFailure{Session: name, Message: fmt.Sprintf("local session %s: %v", name, err)}
+	}
+	return Result{Structured: struct {
+		OK      bool   `json:"ok"`
+		Session string `json:"session"`
+		Socket  string `json:"local_socket"`
+		Pool    int    `json:"pool"`
+	}{true, name, socket, size}}, nil
+}
+
+func restartTopup(ctx context.Context, c *TopupClient, a topupArguments) (Result, error) {
+	name, err := a.needed("session")
+	if err != nil {
+		return Result{}, err
+	}
+	if override := sessionOverride(name); override != "" && c.o.Pool.Registered(name) {
+		c.peers.drop(name)
+		err = c.connectSession(ctx, name, override, pool.StartRequest{Name: name})
+	} else {
+		err = c.o.Pool.Restart(ctx, name)
+	}
+	if err != nil {
+		return Result{}, connectFailure(err)
+	}
+	socket, err := c.socketOf(name)
+	if err != nil {
+		return Result{}, &ConnectFailure{Session: name, Message: fmt.Sprintf("local session %s: %v", name, err)}
+	}
+	return Result{Structured: struct {
+		OK      bool   `json:"ok"`
+		Session string `json:"session"`
+		Socket  string `json:"local_socket"`
+	}{true, name, socket}}, nil
+}
+
+func updateTopup(_ context.Context, c *TopupClient, a topupArguments) (Result, error) {
+	name, err := a.needed("session")
+	if err != nil {
+		return Result{}, err
+	}
+	var size *int
+	if _, given := a.number("pool"); given {
+		n := poolSize(a)
+		size = &n
+	}
+	return ok, c.o.Pool.Update(name, a.maybe("prewarm"), size)
+}
+
+// connectFailure gives the failures of a start their structure.
+func connectFailure(err error) error {
+	var connect *pool.ConnectError
+	if errors.As(err, &connect) {
+		return &ConnectFailure{Session: connect.Session, Message: connect.Error()}
+	}
+	return err
+}
+
+// socketOf is the socket that serves a session.
+func (c *TopupClient) socketOf(name string) (string, error) {
+	if override := sessionOverride(name); override != "" {
+		return override, nil
+	}
+	if c.o.Sockets == nil {
+		return "", errors.New("this server gives sessions no sockets")
+	}
+	return c.o.Sockets.Socket(name)
+}
+
+// sessionConnect bounds the wait for a session's own server to listen.
+const sessionConnect = 10 * time.Second
+
+// connectSession makes a session of the server behind a socket.
+func (c *TopupClient) connectSession(ctx context.Context, name, socket string, r pool.StartRequest) error {
+	if c.peers.get(name) != nil {
+		return nil
+	}
+	failed := func(format string, args ...any) error {
+		return &ConnectFailure{Session: name, Message: fmt.Sprintf(format, args...)}
+	}
+	conn, err := dialTopup(ctx, socket, sessionConnect)
+	if err != nil {
+		return failed("local session %s: timed out waiting for daemon (last: %v)", name, err)
+	}
+	peer, err := newTopupPeer(ctx, conn, peerWords{
+		prefix: "session " + name, owner: "local session " + name, ended: "EOF awaiting response",
+	}, nil)
+	if errors.Is(err, errHandshakeEOF) {
+		return failed("local session: EOF during initialize")
+	}
+	if err != nil {
+		return failed("local session %s: %v", name, err)
+	}
+	prewarm := c.o.Pool.Prewarm(name)
+	if r.Prewarm != nil {
+		prewarm = *r.Prewarm
+	}
+	if prewarm != "" {
+		if message := peer.use(ctx, prewarm); message != "" {
+			peer.close()
+			return failed("prewarm %s: %s", name, message)
+		}
+	}
+	c.peers.put(name, peer)
+	return c.o.Pool.Register(pool.Entry{Name: name, Prewarm: prewarm, Pool: max(1, r.Pool)})
+}
+
+// use evaluates a file in the session of a peer and tells what went wrong.
+func (p *topupPeer) use(ctx context.Context, path string) (message string) {
+	var arguments object
+	arguments.add("source", encode("#use "+strconv.Quote(path)+";;"))
+	result, err := p.call(ctx, "eval", arguments.bytes())
+	if err != nil {
+		return "transport error: " + err.Error()
+	}
+	return evaluationError(result)
+}
+
+// TopupLocal returns the function that finds a named session, for the socket that
+// serves it: its client calls it local.
+func (t *Topup) TopupLocal(name string) func(context.Context) (*session.Session, error) {
+	return func(context.Context) (*session.Session, error) { return t.o.Pool.Session(name) }
+}
