@@ -19,7 +19,7 @@ type computing struct {
 }
 
 func (c *computing) flags(f *pflag.FlagSet) {
-	f.StringVar(&c.engine, "engine", "", "evaluate in this `language` unless a call names one: ocaml or javascript\n(default ocaml where it is installed, else javascript)")
+	f.StringVar(&c.engine, "engine", "", "evaluate in this `language` unless a call names one: ocaml,\nocaml-native or javascript (default ocaml where it is installed, else javascript)")
 	f.StringVar(&c.state, "state", "", "keep sessions, checkpoints and long outputs in this `folder` (default\n~/.local/state/topside/compute)")
 	c.stateGiven = func() bool { return f.Changed("state") }
 }

@@ -24,7 +24,7 @@ type serving struct {
 	surface     func(contract.Config) (*mcp.Server, error)
 	tools       surfacing
 	computing   *computing // nil for a surface without sessions
-	socket      string // "" serves stdin and stdout
+	socket      string     // "" serves stdin and stdout
 	socketGiven bool
 	// wire is how the contract wants the wire.
 	wire wire.Options

@@ -84,18 +84,25 @@ func announce(t *tool.Tool) *mcp.Tool {
 		Title:       t.Title,
 		Description: t.Description,
 		InputSchema: t.InputSchema(),
-		Annotations: &mcp.ToolAnnotations{
+	}
+	// What the protocol assumes of a tool anyway need not be sent: the list of
+	// tools is read by models.
+	if a != assumedAnnotations {
+		m.Annotations = &mcp.ToolAnnotations{
 			ReadOnlyHint:    a.ReadOnly,
 			DestructiveHint: &a.Destructive,
 			IdempotentHint:  a.Idempotent,
 			OpenWorldHint:   &a.OpenWorld,
-		},
+		}
 	}
 	if out := t.OutputSchema(); out != nil {
 		m.OutputSchema = out
 	}
 	return m
 }
+
+// assumedAnnotations are the protocol's defaults.
+var assumedAnnotations = tool.Annotations{Destructive: true, OpenWorld: true}
 
 // unreached is the SDK's handler of every tool; the middleware answers before.
 func unreached(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {

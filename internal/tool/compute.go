@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -41,6 +42,7 @@ type ComputeOptions struct {
 type EngineStatus struct {
 	Name, Version string
 	Missing       string // "" when it is available
+	Note          string // what is less than its name says, "" for nothing
 }
 
 // A Computer holds the sessions of one server, for all of its clients. It is
@@ -54,58 +56,52 @@ type Computer struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
-	mu       sync.Mutex
-	closed   bool
-	local    *session.Session
-	opening  map[string]*opening
-	resumed  map[*session.Session]*session.Recovery // to be told with the next reply
-	runs     []*run
-	lastRun  int
-	runStamp string
+	mu        sync.Mutex
+	closed    bool
+	local     *session.Session
+	opening   map[string]*opening
+	resumed   map[*session.Session]*session.Recovery // to be told with the next reply
+	displaced map[*session.Session]bool              // of whose log this was told
+	runs      []*run
+	lastRun   int
+	runStamp  string
 }
 
 // NewComputer makes a Computer; no session runs yet. The error is about the
 // engine that was asked for.
 func NewComputer(ctx context.Context, o ComputeOptions) (*Computer, error) {
 	js := &javascript.Language{Self: o.Self}
-	ml := &ocaml.Language{}
-	languages := []engine.Language{ml, js}
-	engines := []EngineStatus{{Name: ml.Name()}, {Name: js.Name()}}
-	if info, err := ml.Glance(ctx); err == nil {
-		engines[0].Version = info.Version
-	} else {
-		engines[0].Missing = err.Error()
+	bytecode, native := &ocaml.Language{}, &ocaml.Language{Native: true}
+	languages := []engine.Language{bytecode, native, js}
+	looks := []func(context.Context) (engine.Info, error){bytecode.Glance, native.Glance, js.Probe}
+	engines := make([]EngineStatus, len(languages))
+	names := make([]string, len(languages))
+	for i, l := range languages {
+		names[i] = l.Name()
+		engines[i].Name = l.Name()
+		info, err := looks[i](ctx)
+		engines[i].Version, engines[i].Note = info.Version, info.Note
+		if err != nil {
+			engines[i].Missing = err.Error()
+		}
 	}
-	if info, err := js.Probe(ctx); err == nil {
-		engines[1].Version = info.Version
-	} else {
-		engines[1].Missing = err.Error()
-	}
-	first := 0
+	first := slices.Index(names, o.Engine)
 	switch {
-	case o.Engine == "" && engines[0].Missing != "":
-		first = 1
+	case o.Engine == "" && engines[0].Missing == "":
+		first = 0
 	case o.Engine == "":
-	default:
-		for first = range engines {
-			if engines[first].Name == o.Engine {
-				break
-			}
-		}
-		if engines[first].Name != o.Engine {
-			return nil, fmt.Errorf("there is no engine %q; the engines are %s and %s", o.Engine, engines[0].Name, engines[1].Name)
-		}
+		first = slices.Index(names, js.Name())
+	case first < 0:
+		return nil, fmt.Errorf("there is no engine %q; the engines are %s", o.Engine, strings.Join(names, ", "))
+	case engines[first].Missing != "":
+		return nil, errors.New(engines[first].Missing)
 	}
-	if first == 1 {
-		languages[0], languages[1] = languages[1], languages[0]
-		engines[0], engines[1] = engines[1], engines[0]
-	}
-	if engines[0].Missing != "" {
-		return nil, errors.New(engines[0].Missing)
-	}
+	chosen, status := languages[first], engines[first]
+	languages = slices.Insert(slices.Delete(languages, first, first+1), 0, chosen)
+	engines = slices.Insert(slices.Delete(engines, first, first+1), 0, status)
 	c := &Computer{
 		folder: o.Folder, engines: engines,
-		opening: map[string]*opening{}, resumed: map[*session.Session]*session.Recovery{},
+		opening: map[string]*opening{}, resumed: map[*session.Session]*session.Recovery{}, displaced: map[*session.Session]bool{},
 		runStamp: stamp(time.Now()),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -182,8 +178,8 @@ func (c *Computer) engineWords() string {
 	for i, e := range c.engines {
 		w := e.Name
 		switch {
-		case e.Missing != "":
-			w += " (not installed)"
+		case i > 0 && (e.Missing != "" || e.Note != ""):
+			continue
 		case e.Name == "ocaml":
 			w += " " + e.Version
 		}
@@ -195,12 +191,8 @@ func (c *Computer) engineWords() string {
 	return strings.Join(words, ", ")
 }
 
-// The longest session name, label and path, in characters.
-const (
-	sessionLength = 60
-	labelLength   = 100
-	pathLength    = 4096
-)
+// The longest session name, in characters.
+const sessionLength = 60
 
 // Bounds of wait, in seconds. Clients give up after about a minute.
 const (
@@ -209,57 +201,59 @@ const (
 )
 
 // ComputeTools declares the compute toolset. The computer may be nil where the
-// tools are only described.
+// tools are only described. Descriptions are short, and limits that a handler
+// explains better are not in the schemas: every client pays for them.
 func ComputeTools(c *Computer) []*Tool {
-	name := Property{Name: "session", Type: String, MaxLength: sessionLength}
-	named := name
-	named.Required, named.MinLength = true, 1
-	wait := Property{Name: "wait", Type: Number, Minimum: Bound(0), Maximum: Bound(longestWait)}
-	told := wait
-	told.Description = fmt.Sprintf("Seconds until the reply (default %d); what runs then goes on.", defaultWait)
-	timeout := Property{Name: "timeout", Type: Number, Minimum: Bound(0), Description: "Seconds after which it is stopped; no limit by default."}
-	label := Property{Name: "label", Type: String, MaxLength: labelLength, Required: true}
-	path := Property{Name: "path", Type: String, MaxLength: pathLength, Required: true}
-	prewarm := Property{Name: "prewarm", Type: String, MaxLength: pathLength, Description: "Source file run at each start."}
-	siblings := Property{Name: "pool", Type: Integer, Minimum: Bound(1), Maximum: Bound(64)}
-	engineName := Property{Name: "engine", Type: String, MaxLength: 30}
+	name := Property{Name: "session", Type: String}
+	named := Property{Name: "session", Type: String, Required: true}
+	wait := Property{Name: "wait", Type: Number}
+	told := Property{Name: "wait", Type: Number, Description: fmt.Sprintf("Seconds until the reply (default %d, at most %d); the run goes on.", defaultWait, longestWait)}
+	timeout := Property{Name: "timeout", Type: Number}
+	label := Property{Name: "label", Type: String, Required: true}
+	path := Property{Name: "path", Type: String, Required: true}
+	prewarm := Property{Name: "prewarm", Type: String}
+	siblings := Property{Name: "pool", Type: Integer}
+	engineName := Property{Name: "engine", Type: String}
+	runID := Property{Name: "run", Type: String}
 
 	writes := Annotations{Destructive: true, OpenWorld: true}
 	reads := Annotations{ReadOnly: true}
-	keeps := Annotations{OpenWorld: true}
 	tools := []*Tool{
 		{
 			Name:        "eval",
-			Description: "Evaluate source in a persistent session; names stay. Engines: " + c.engineWords() + ". A session that crashed, exited or was killed comes back as it was before that evaluation.",
+			Description: "Evaluate source in a persistent session on this machine; names stay. Engines: " + c.engineWords() + ". A session that crashed, exited or was stopped has the state from before that evaluation.",
 			Input: []Property{
-				{Name: "source", Type: String, Required: true}, name, timeout, told,
-				{Name: "engine", Type: String, MaxLength: 30, Description: "Other than the default; without session it has a session of its own name."},
+				{Name: "source", Type: String, Required: true}, name,
+				{Name: "timeout", Type: Number, Description: "Seconds until it is stopped (default none)."}, told,
+				{Name: "engine", Type: String, Description: "Not the default one; its own session unless one is named."},
 			},
-			Annotations: writes, Output: evaluatedSchema(), Handler: c.eval,
+			Annotations: writes, Handler: c.eval,
+			Output: replyOf(typed("run", String), Field{Name: "value_repr"}, Field{Name: "type"}, typed("stdout", String), typed("stderr", String),
+				list("output"), list("warnings"), Field{Name: "error"}, typed("recovery", Object)),
 		},
 		{
 			Name:        "poll",
-			Description: "Collect a run that was still running, or what a session printed between calls.",
-			Input:       []Property{{Name: "run", Type: String, MaxLength: 40, Description: "Default: the session's latest."}, name, wait},
-			Annotations: reads, Output: evaluatedSchema(), Handler: c.poll,
+			Description: "Collect a run that went on after its reply (default: the session's latest), or what was printed between calls.",
+			Input:       []Property{runID, name, wait},
+			Annotations: reads, Output: replyOf(), Handler: c.poll,
 		},
 		{
 			Name:        "eval_batch",
-			Description: "Evaluate sources in order; stop at the first error.",
+			Description: "Evaluate sources in order, up to the first error.",
 			Input:       []Property{{Name: "sources", Type: Array, Required: true, MaxItems: mostSources}, name, timeout, wait},
-			Annotations: writes, Output: replyOf(list("results"), typed("stopped_on_error", Boolean)), Handler: c.evalBatch,
+			Annotations: writes, Output: replyOf(list("results")), Handler: c.evalBatch,
 		},
 		{
 			Name:        "env",
-			Description: "The session's names with types and previews.",
-			Input:       []Property{{Name: "filter", Type: String, MaxLength: filterLength}, {Name: "all", Type: Boolean, Description: "Library names too."}, name},
-			Annotations: keeps, Output: replyOf(list("bindings"), typed("left_out", Integer)), Handler: c.env,
+			Description: "Names with types and previews.",
+			Input:       []Property{{Name: "filter", Type: String}, {Name: "all", Type: Boolean}, name},
+			Annotations: writes, Output: replyOf(list("bindings"), typed("left_out", Integer)), Handler: c.env,
 		},
 		{
 			Name:        "lookup",
-			Description: "One name, also qualified (M.x).",
-			Input:       []Property{{Name: "name", Type: String, Required: true, MaxLength: filterLength}, name},
-			Annotations: keeps, Output: replyOf(typed("found", Boolean), typed("binding", Object)), Handler: c.lookup,
+			Description: "One name, qualified too.",
+			Input:       []Property{{Name: "name", Type: String, Required: true}, name},
+			Annotations: writes, Output: replyOf(typed("found", Boolean), typed("binding", Object)), Handler: c.lookup,
 		},
 		{
 			Name:        "reset",
@@ -270,42 +264,42 @@ func ComputeTools(c *Computer) []*Tool {
 		{
 			Name:        "cancel",
 			Description: "Stop at once what a session runs, or one run.",
-			Input:       []Property{name, {Name: "run", Type: String, MaxLength: 40}},
+			Input:       []Property{runID, name},
 			Annotations: writes, Output: replyOf(typed("cancelled", Boolean)), Handler: c.cancelRun,
 		},
 		{
 			Name:        "load",
-			Description: "Load a compiled archive (.cma, .cmo; JavaScript: .js).",
+			Description: "Load an archive: .cma, .cmo; in JavaScript .js.",
 			Input:       []Property{path, name, wait},
 			Annotations: writes, Output: replyOf(), Handler: c.load,
 		},
 		{
 			Name:        "checkpoint",
-			Description: "Save the session's source history under a label.",
+			Description: "Save the session's history as source, under a label.",
 			Input:       []Property{label, name},
-			Annotations: keeps, Output: replyOf(typed("path", String)), Handler: c.checkpoint,
+			Annotations: writes, Output: replyOf(typed("path", String)), Handler: c.checkpoint,
 		},
 		{
 			Name:        "restore",
-			Description: "Replace the session's state by a checkpoint, of any session.",
+			Description: "Replace the session's state by a checkpoint, also another session's.",
 			Input:       []Property{label, name, wait},
 			Annotations: writes, Output: replyOf(), Handler: c.restore,
 		},
 		{
 			Name:        "compile_to_binary",
-			Description: "Build a native program of an OCaml session that calls entry (unit -> _).",
+			Description: "Build a native program of an OCaml session that calls entry: unit -> _.",
 			Input: []Property{
-				{Name: "entry", Type: String, Required: true, MaxLength: labelLength},
-				{Name: "out", Type: String, Required: true, MaxLength: pathLength, Description: "Absolute folder, empty or of an earlier build."},
+				{Name: "entry", Type: String, Required: true},
+				{Name: "out", Type: String, Required: true, Description: "Absolute folder."},
 				{Name: "libraries", Type: Array, MaxItems: 64}, name, wait,
 			},
 			Annotations: writes, Output: replyOf(typed("ok", Boolean), typed("build_log", String)), Handler: c.compile,
 		},
 		{
 			Name:        "start_local_session",
-			Description: "Start a named session, with the state it had before the server's restart.",
+			Description: "Start a named session, with its earlier state if it had one. prewarm: source file run at each start.",
 			Input:       []Property{named, prewarm, siblings, engineName, wait},
-			Annotations: keeps, Output: replyOf(), Handler: c.start,
+			Annotations: writes, Output: replyOf(), Handler: c.start,
 		},
 		{
 			Name:        "restart_local_session",
@@ -315,22 +309,19 @@ func ComputeTools(c *Computer) []*Tool {
 		},
 		{
 			Name:        "update_local_session",
-			Description: "Change what the next restart uses.",
+			Description: "Change what the next start uses.",
 			Input:       []Property{named, prewarm, siblings},
-			Annotations: keeps, Output: replyOf(), Handler: c.update,
+			Annotations: writes, Output: replyOf(), Handler: c.update,
 		},
 		{
 			Name:        "list_sessions",
 			Description: "Sessions, runs, engines, checkpoints.",
-			Annotations: reads, Output: &Schema{Type: Object}, Handler: c.list,
+			Annotations: reads, Output: &Schema{Type: Object, Properties: []Field{list("sessions")}}, Handler: c.list,
 		},
 		{
 			Name:        "read_output",
-			Description: "Read a range of a long output, by the path that a reply gave.",
-			Input: []Property{
-				path, {Name: "offset", Type: Integer, Description: "In bytes; negative from the end."},
-				{Name: "limit", Type: Integer, Minimum: Bound(1), Maximum: Bound(longestRead), Default: 8000},
-			},
+			Description: "Read a long output at the path that a reply gave; offset in bytes, negative from the end.",
+			Input:       []Property{path, {Name: "offset", Type: Integer}, {Name: "limit", Type: Integer}},
 			Annotations: reads, Output: &Schema{Type: Object, Properties: []Field{typed("text", String), typed("next_offset", Integer)}}, Handler: c.readOutput,
 		},
 	}
@@ -338,9 +329,29 @@ func ComputeTools(c *Computer) []*Tool {
 		t.Toolset = Compute
 		if c == nil {
 			t.Handler = notServed
+		} else {
+			t.Handler = bounded(t.Handler)
 		}
 	}
 	return tools
+}
+
+// lengths bounds the arguments that name something, in characters.
+var lengths = []struct {
+	argument string
+	most     int
+}{{"session", sessionLength}, {"label", 100}, {"path", 4096}, {"prewarm", 4096}, {"out", 4096}, {"entry", 200}, {"filter", filterLength}, {"name", filterLength}}
+
+// bounded checks the lengths before a handler sees them.
+func bounded(h Handler) Handler {
+	return func(ctx context.Context, call Call) (Result, error) {
+		for _, l := range lengths {
+			if n := length(call.Text(l.argument)); n > l.most {
+				return Result{}, call.Fault(l.argument, "must be a string of at most %d characters; got %d", l.most, n)
+			}
+		}
+		return h(ctx, call)
+	}
 }
 
 // mostSources bounds a batch.
@@ -352,12 +363,7 @@ func notServed(context.Context, Call) (Result, error) {
 
 // replyOf is the schema of a reply about a session.
 func replyOf(fields ...Field) *Schema {
-	return &Schema{Type: Object, Properties: append([]Field{typed("session", String), typed("state", String), typed("generation", Integer)}, fields...)}
-}
-
-func evaluatedSchema() *Schema {
-	return replyOf(typed("run", String), Field{Name: "value_repr"}, Field{Name: "type"}, typed("stdout", String), typed("stderr", String),
-		list("output"), list("warnings"), Field{Name: "error"}, typed("recovery", Object))
+	return &Schema{Type: Object, Properties: append([]Field{typed("state", String), typed("generation", Integer)}, fields...)}
 }
 
 // A ComputeError is a call that could not be answered. Its Code is one word for

@@ -5,6 +5,7 @@ package tool
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"topside/internal/compute/session"
@@ -56,7 +57,11 @@ func (c *Computer) checkEngine(call Call, name string) error {
 			return nil
 		}
 	}
-	return call.Fault("engine", "must be one of: %s", c.engineWords())
+	names := make([]string, len(c.engines))
+	for i, e := range c.engines {
+		names[i] = e.Name
+	}
+	return call.Fault("engine", "must be one of %s; got %s", strings.Join(names, ", "), excerpt(encode(name)))
 }
 
 // one is a run with one evaluation. What came back of an earlier server is told
@@ -67,6 +72,7 @@ func (c *Computer) one(ctx context.Context, r *run, engineName string, do func(*
 		return nil, err
 	}
 	resumed := c.takeResumed(s)
+	note := c.takeDisplaced(s)
 	result, err := do(s)
 	if err != nil {
 		return nil, err
@@ -75,6 +81,9 @@ func (c *Computer) one(ctx context.Context, r *run, engineName string, do func(*
 		result.Recovery = resumed
 	} else if resumed != nil {
 		result.Notes = append(result.Notes, resumed.Describe())
+	}
+	if note != "" {
+		result.Notes = append(result.Notes, note)
 	}
 	return oneResult{s, result}, nil
 }

@@ -180,10 +180,16 @@ func prewarmOf(call Call) *string {
 	return &path
 }
 
+// mostSiblings bounds a pool.
+const mostSiblings = 64
+
 // poolOf is how many sessions a call wants; 0 when it does not say.
-func poolOf(call Call) int {
-	n, _ := call.Integer("pool")
-	return int(n.Int())
+func poolOf(call Call) (int, error) {
+	n, given := call.Integer("pool")
+	if given && (n.Int() < 1 || n.Int() > mostSiblings) {
+		return 0, call.Fault("pool", "must be an integer from 1 to %d", mostSiblings)
+	}
+	return int(n.Int()), nil
 }
 
 func (c *Computer) start(ctx context.Context, call Call) (Result, error) {
@@ -196,8 +202,12 @@ func (c *Computer) start(ctx context.Context, call Call) (Result, error) {
 			return Result{}, err
 		}
 	}
+	size, err := poolOf(call)
+	if err != nil {
+		return Result{}, err
+	}
 	entry, _ := c.registered(name)
-	request := pool.StartRequest{Name: name, Prewarm: prewarmOf(call), Engine: engineName, Resume: true, Pool: poolOf(call)}
+	request := pool.StartRequest{Name: name, Prewarm: prewarmOf(call), Engine: engineName, Resume: true, Pool: size}
 	if request.Pool == 0 {
 		request.Pool = max(entry.Pool, 1)
 	}
@@ -253,7 +263,11 @@ func (c *Computer) update(_ context.Context, call Call) (Result, error) {
 		return Result{}, call.Fault("session", "must not be local: it has neither prewarm file nor siblings")
 	}
 	var size *int
-	if n := poolOf(call); n > 0 {
+	n, err := poolOf(call)
+	if err != nil {
+		return Result{}, err
+	}
+	if n > 0 {
 		size = &n
 	}
 	if err := c.pool.Update(name, prewarmOf(call), size); err != nil {
@@ -282,6 +296,7 @@ type listedEngine struct {
 	Available bool   `json:"available"`
 	Missing   string `json:"missing,omitempty"`
 	Default   bool   `json:"default,omitempty"`
+	Note      string `json:"note,omitempty"`
 }
 
 type listedRun struct {
@@ -308,7 +323,7 @@ const mostSessions = 60
 func (c *Computer) list(context.Context, Call) (Result, error) {
 	reply := listReply{Folder: c.folder, Engines: []listedEngine{}, Runs: []listedRun{}, Checkpoints: c.checkpoints()}
 	for i, e := range c.engines {
-		reply.Engines = append(reply.Engines, listedEngine{e.Name, e.Version, e.Missing == "", e.Missing, i == 0})
+		reply.Engines = append(reply.Engines, listedEngine{e.Name, e.Version, e.Missing == "", e.Missing, i == 0, e.Note})
 	}
 	reply.Sessions = append(reply.Sessions, listedOf("", pool.Entry{}, c.live("")))
 	if reply.Sessions[0].Engine == "" {
@@ -386,6 +401,9 @@ func (l listReply) text() string {
 		if !e.Available {
 			fmt.Fprintf(&b, ": %s", e.Missing)
 		}
+		if e.Note != "" {
+			fmt.Fprintf(&b, ": %s", e.Note)
+		}
 		b.WriteByte('\n')
 	}
 	for _, s := range l.Sessions {
@@ -402,6 +420,9 @@ func (l listReply) text() string {
 		fmt.Fprintf(&b, "%d more sessions were left out\n", l.LeftOut)
 	}
 	for _, r := range l.Runs {
+		if r.State == "ended" {
+			continue
+		}
 		fmt.Fprintf(&b, "run %s %s in %s: %s, %.1f s\n", r.Run, r.Tool, shown(r.Session), r.State, r.Seconds)
 	}
 	if len(l.Checkpoints) > 0 {
@@ -413,8 +434,11 @@ func (l listReply) text() string {
 	return b.String()
 }
 
-// longestRead bounds one reading of an output, in bytes.
-const longestRead = 16000
+// usualRead and longestRead bound one reading of an output, in bytes.
+const (
+	usualRead   = 8000
+	longestRead = 16000
+)
 
 type readReply struct {
 	Path   string `json:"path"`
@@ -436,13 +460,16 @@ func (c *Computer) readOutput(_ context.Context, call Call) (Result, error) {
 		return Result{}, &ComputeError{"unknown_output", "no output is kept at " + excerpt([]byte(path)), "pass a path that a reply gave"}
 	}
 	offset, _ := call.Integer("offset")
-	limit, _ := call.Integer("limit")
+	length := int64(usualRead)
+	if limit, given := call.Integer("limit"); given {
+		length = min(max(limit.Int(), 1), longestRead)
+	}
 	reply := readReply{Path: path, Total: info.Size(), Offset: offset.Int()}
 	if reply.Offset < 0 {
 		reply.Offset = max(0, reply.Total+reply.Offset)
 	}
 	reply.Offset = min(reply.Offset, reply.Total)
-	raw := make([]byte, min(limit.Int(), reply.Total-reply.Offset))
+	raw := make([]byte, min(length, reply.Total-reply.Offset))
 	n, err := file.ReadAt(raw, reply.Offset)
 	if n < len(raw) && err != nil {
 		return Result{}, &ComputeError{"unknown_output", fmt.Sprintf("reading %s: %v", excerpt([]byte(path)), err), ""}

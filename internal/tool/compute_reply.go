@@ -368,6 +368,9 @@ func (e *evaluation) text() string {
 		fmt.Fprintf(&b, "stderr:\n%s\n", strings.TrimSuffix(e.Stderr, "\n"))
 	}
 	for _, w := range e.Warnings {
+		if strings.Contains(e.Stderr, w.Message) {
+			continue
+		}
 		fmt.Fprintf(&b, "%s %s%s: %s\n", w.Kind, w.Name, w.Location, w.Message)
 	}
 	switch {

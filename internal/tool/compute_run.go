@@ -7,6 +7,7 @@ package tool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -146,9 +147,13 @@ const (
 // is gone does not.
 func (c *Computer) collect(ctx context.Context, call Call, r *run) (Result, error) {
 	seconds, given := call.Number("wait")
-	if !given {
+	switch {
+	case !given:
 		seconds = defaultWait
+	case seconds < 0:
+		seconds = 0
 	}
+	seconds = min(seconds, longestWait)
 	wait := time.NewTimer(time.Duration(seconds * float64(time.Second)))
 	defer wait.Stop()
 	c.await(ctx, call, r, wait.C)
@@ -232,16 +237,8 @@ func lastLine(t session.Text) string {
 	return line
 }
 
-// departedKey marks contexts of clients of which one can tell that they left.
-type departedKey struct{}
-
-// WithDeparture tells the tools how to know a client that is gone from one that
-// cancelled its call: gone is asked when the context has ended.
-func WithDeparture(ctx context.Context, gone func() bool) context.Context {
-	return context.WithValue(ctx, departedKey{}, gone)
-}
-
+// departed tells a client that is gone from one that cancelled its call: the
+// SDK ends the context of the latter without a cause.
 func departed(ctx context.Context) bool {
-	gone, ok := ctx.Value(departedKey{}).(func() bool)
-	return ok && gone()
+	return !errors.Is(context.Cause(ctx), context.Canceled)
 }

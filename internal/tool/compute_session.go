@@ -163,6 +163,17 @@ func (c *Computer) takeResumed(s *session.Session) *session.Recovery {
 	return r
 }
 
+// takeDisplaced says once that another server has the session's log.
+func (c *Computer) takeDisplaced(s *session.Session) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !s.Log().Displaced() || c.displaced[s] {
+		return ""
+	}
+	c.displaced[s] = true
+	return "another server is using a session of this name: this one is separate, with its log in " + s.Log().Path()
+}
+
 // patient bounds a short call on a session that may be at work.
 func (c *Computer) patient(ctx context.Context, name, engineName string, ask func(context.Context, *session.Session) error) (*session.Session, error) {
 	bounded, cancel := context.WithTimeout(ctx, defaultWait*time.Second)

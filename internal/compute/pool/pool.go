@@ -6,6 +6,7 @@ package pool
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -140,7 +141,7 @@ func fileName(name string) string {
 		}
 	}
 	if b.Len() > 200 {
-		return b.String()[:200]
+		return fmt.Sprintf("%s%%%x", b.String()[:160], sha256.Sum256([]byte(name)))[:200]
 	}
 	return b.String()
 }

@@ -21,7 +21,7 @@ type entry struct {
 // file mirrors it.
 //
 // The file belongs to one server at a time: it is locked while it is in use, and a second server that is given the
-// same path writes path-2 instead. A log of an earlier run is put aside as path.1, path.2 … unless it is resumed.
+// same path writes path~2 instead. A log of an earlier run is put aside as path.1, path.2 … unless it is resumed.
 type Log struct {
 	mu      sync.Mutex
 	wanted  string // the configured path, "" for no file
@@ -46,6 +46,13 @@ func (l *Log) Path() string {
 		return l.path
 	}
 	return l.wanted
+}
+
+// Displaced tells whether another server uses the configured file, so that this log is in one of its own.
+func (l *Log) Displaced() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.path != "" && l.path != l.wanted
 }
 
 // Text is the whole log.
@@ -151,13 +158,13 @@ func (l *Log) claim(resume bool) error {
 	return fmt.Errorf("%s and a hundred like it are in use", l.wanted)
 }
 
-// numbered returns path for 1, and path-2.ml, path-3.ml … for others.
+// numbered returns path for 1, and path~2.ml, path~3.ml … for others: no session's own file is called so.
 func numbered(path string, n int) string {
 	if n == 1 {
 		return path
 	}
 	ext := filepath.Ext(path)
-	return fmt.Sprintf("%s-%d%s", strings.TrimSuffix(path, ext), n, ext)
+	return fmt.Sprintf("%s~%d%s", strings.TrimSuffix(path, ext), n, ext)
 }
 
 // putAside renames the file to path.1 and moves the older ones up.

@@ -32,7 +32,11 @@ func (l *Language) Glance(ctx context.Context) (engine.Info, error) {
 			break
 		}
 		if _, err := os.Stat(filepath.Join(stdlib, "compiler-libs", "ocamltoplevel.cma")); err == nil {
-			return engine.Info{Version: text, Path: path}, nil
+			info := engine.Info{Version: text, Path: path}
+			if c := (&compiler{path: path, version: text, release: r, stdlib: stdlib}); l.Native && !c.nativeToplevel() {
+				info.Note = noNative
+			}
+			return info, nil
 		}
 		break
 	}

@@ -55,7 +55,7 @@ func (l *Language) Probe(ctx context.Context) (engine.Info, error) {
 	}
 	info := engine.Info{Version: c.version, Path: c.path}
 	if l.Native && !c.nativeToplevel() {
-		info.Note = "this OCaml has no native toplevel library (ocamltoplevel.cmxa): phrases run as bytecode, with the same results"
+		info.Note = noNative
 	}
 	return info, nil
 }
@@ -116,6 +116,8 @@ func (l *Language) compiler(ctx context.Context) (*compiler, error) {
 	l.found = c
 	return c, nil
 }
+
+const noNative = "this OCaml has no native toplevel library (ocamltoplevel.cmxa): phrases run as bytecode, with the same results"
 
 const installHint = "install it with `apt-get install ocaml-nox ocaml-findlib` (Debian, Ubuntu), `brew install ocaml` or `opam switch create 5.3.0`"
 
