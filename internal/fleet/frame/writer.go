@@ -109,6 +109,9 @@ func (w *Writer) queue(ctx context.Context, to chan outgoing, o outgoing) error 
 // Failed is closed when a write has failed.
 func (w *Writer) Failed() <-chan struct{} { return w.failed }
 
+// Err is the error of the failed write, once Failed is closed.
+func (w *Writer) Err() error { return w.err }
+
 // Close ends the writer; what is still queued is dropped. It does not wait for a
 // write that is stuck: closing the stream below ends that.
 func (w *Writer) Close() { w.closeOnce.Do(func() { close(w.ended) }) }

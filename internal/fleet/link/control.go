@@ -87,8 +87,17 @@ func (s *session) ask(ctx context.Context, op string, args, ok any, send sender)
 	}
 }
 
-// because prefers the reason why the connection ended.
+// because prefers the reason why the connection ended. A failed write is one, and
+// ssh's own words for it follow soon.
 func (s *session) because(err error) error {
+	if err == nil {
+		return nil
+	}
+	select {
+	case <-s.out.Failed():
+		<-s.done // see watchWrites
+	default:
+	}
 	if why := s.Err(); why != nil {
 		return why
 	}

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -16,9 +14,7 @@ import (
 
 	"topside/internal/fleet/daemon"
 	"topside/internal/fleet/fleettest"
-	"topside/internal/fleet/frame"
 	"topside/internal/fleet/link"
-	"topside/internal/fleet/ssh"
 	"topside/internal/fleet/transfer"
 )
 
@@ -123,21 +119,7 @@ func TestAHostChoosesNoPathsHere(t *testing.T) {
 // pipes is a front end and a daemon in one process, with nothing between them.
 func pipes(t *testing.T, socket string, change func(*link.Options)) *link.Link {
 	t.Helper()
-	o := link.Options{Host: "near", Surface: "test", Version: "near", Dial: func(ctx context.Context) (*ssh.Conn, error) {
-		var d net.Dialer
-		c, err := d.DialContext(ctx, "unix", socket)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := io.WriteString(c, "D"); err != nil {
-			return nil, err
-		}
-		mark := make([]byte, len(frame.Mark)+2)
-		if _, err := io.ReadFull(c, mark); err != nil {
-			return nil, err
-		}
-		return ssh.NewConn(c, true), nil
-	}}
+	o := link.Options{Host: "near", Surface: "test", Version: "near", Dial: fleettest.DialSocket(socket)}
 	if change != nil {
 		change(&o)
 	}
@@ -146,31 +128,9 @@ func pipes(t *testing.T, socket string, change func(*link.Options)) *link.Link {
 	return l
 }
 
-// runDaemon runs a daemon in this process.
-func runDaemon(t *testing.T, c daemon.Config) string {
-	t.Helper()
-	c.Socket = t.TempDir() + "/d.sock"
-	c.Serve, c.Version = fleettest.Tools, "test"
-	ctx, cancel := context.WithCancel(context.Background())
-	ready, done := make(chan struct{}), make(chan error, 1)
-	go func() { done <- daemon.Run(ctx, c, func() { close(ready) }) }()
-	select {
-	case <-ready:
-	case err := <-done:
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return c.Socket
-}
-
 func TestManyCallsShareAConnection(t *testing.T) {
 	t.Parallel()
-	l := pipes(t, runDaemon(t, daemon.Config{}), nil)
+	l := pipes(t, fleettest.RunDaemon(t, daemon.Config{}), nil)
 	ctx := within(t, 20*time.Second)
 	began := time.Now()
 	var group sync.WaitGroup
@@ -197,7 +157,7 @@ func TestManyCallsShareAConnection(t *testing.T) {
 
 func TestTheFarSideAsks(t *testing.T) {
 	t.Parallel()
-	l := pipes(t, runDaemon(t, daemon.Config{}), func(o *link.Options) {
+	l := pipes(t, fleettest.RunDaemon(t, daemon.Config{}), func(o *link.Options) {
 		o.Requests = func(_ context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 			if method == "refused" {
 				return nil, &link.RemoteError{Code: -32601, Message: "no"}
@@ -218,7 +178,7 @@ func TestTheFarSideAsks(t *testing.T) {
 
 func TestVersionsAgreeOrSayWhatToUpgrade(t *testing.T) {
 	t.Parallel()
-	socket := runDaemon(t, daemon.Config{Surfaces: []string{"united"}})
+	socket := fleettest.RunDaemon(t, daemon.Config{Surfaces: []string{"united"}})
 	l := pipes(t, socket, nil)
 	err := l.Connect(within(t, 10*time.Second))
 	if err == nil || !strings.Contains(err.Error(), `has no tools by the name "test"; upgrade it there`) {

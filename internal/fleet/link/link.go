@@ -215,7 +215,7 @@ func (l *Link) callOn(ctx context.Context, s *session, method string, params jso
 
 	message, err := encodeCall(c.id, method, params)
 	if err == nil {
-		err = s.send(ctx, message)
+		err = s.because(s.send(ctx, message))
 	}
 	if err != nil {
 		l.forget(c)

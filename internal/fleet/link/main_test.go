@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 			os.Exit(daemon.RelayMain(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 		case daemon.DaemonCommand:
 			os.Exit(daemon.DaemonMain(os.Args[2:], daemon.Config{
-				Version: "test", Serve: fleettest.Tools, Plain: "plain", Idle: idle(), Keep: 5 * time.Second,
+				Version: "test", Serve: fleettest.Tools, Plain: "plain", Idle: idle(), Keep: time.Minute,
 				Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 			}, os.Stderr))
 		}

@@ -23,6 +23,9 @@ const (
 	// did: a far side that sends more is broken, or hostile.
 	maxUnasked = 100_000
 
+	// writeGrace is how long the reader has to find the reason for a failed write.
+	writeGrace = 1500 * time.Millisecond
+
 	codeBusy     = -32000
 	codeNoMethod = -32601
 	codeInternal = -32603
@@ -66,6 +69,7 @@ func (l *Link) open(ctx context.Context) (*session, error) {
 	}
 	s.ctx, s.cancel = context.WithCancel(l.ctx)
 	l.work.Go(s.read)
+	l.work.Go(s.watchWrites)
 	fresh := true
 	if conn.Framed {
 		if fresh, err = s.hello(ctx); err != nil {
@@ -206,6 +210,23 @@ func (s *session) abandon(id uint64) {
 	_ = s.send(ctx, message)
 	if s.conn.Framed {
 		_ = s.Tell(ctx, frame.OpDrop, frame.Calls{IDs: []uint64{id}})
+	}
+}
+
+// watchWrites ends the connection when a write has failed. The reader mostly notices
+// too, and knows better why.
+func (s *session) watchWrites() {
+	select {
+	case <-s.done:
+		return
+	case <-s.out.Failed():
+	}
+	t := time.NewTimer(writeGrace)
+	defer t.Stop()
+	select {
+	case <-s.done:
+	case <-t.C:
+		s.fail(s.out.Err())
 	}
 }
 

@@ -333,3 +333,57 @@ func TestAnOriginalTopup(t *testing.T) {
 		t.Error("its socket is left")
 	}
 }
+
+// A network that is cut is noticed by the keep-alives, of ssh or of the link; the
+// work goes on, and when the network is back its reply is there.
+func TestACutNetworkThatComesBack(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name     string
+		options  []string
+		patience time.Duration
+	}{
+		{"ssh notices", []string{"-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=2"}, time.Minute},
+		{"the link notices", nil, 2 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			n := fleettest.NewNetwork(t)
+			s := farHost(t, fleettest.Options{Listen: n.Addr, Netns: n.Name})
+			s.Client.Options = append([]string{"-o", "ConnectTimeout=2"}, tt.options...)
+			l := linkTo(t, s, func(o *link.Options) {
+				o.Ping, o.Patience, o.ConnectWait = 500*time.Millisecond, tt.patience, 10*time.Second
+			})
+			done := inFlight(t, l, 2500)
+			n.Cut(t)
+			began := time.Now()
+			var b *link.BrokenError
+			select {
+			case err := <-done:
+				if !errors.As(err, &b) || b.Work != link.GoesOn {
+					t.Fatalf("got %v", err)
+				}
+			case <-time.After(15 * time.Second):
+				t.Fatal("the cut was not noticed")
+			}
+			t.Logf("noticed after %v: %v", time.Since(began), b)
+			// While it is cut, a call fails for a reason, in time.
+			began = time.Now()
+			_, err := l.Call(within(t, 8*time.Second), "echo", nil)
+			var c *link.ConnectError
+			if !errors.As(err, &c) || time.Since(began) > 7*time.Second {
+				t.Errorf("after %v: %v", time.Since(began), err)
+			}
+			n.Mend(t)
+			ctx := within(t, 30*time.Second)
+			if err := l.Connect(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := l.Collect(ctx, b.Ticket); err != nil || string(got) != `"slept"` {
+				t.Errorf("the reply: %s, %v", got, err)
+			}
+			// The far side has noticed as well: one relay is left.
+			fleettest.Eventually(t, 10*time.Second, "the old relay is gone", func() bool { return len(s.Processes("fleet-relay")) <= 1 })
+		})
+	}
+}
