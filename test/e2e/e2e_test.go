@@ -26,10 +26,10 @@ type surface struct {
 	args []string
 }
 
-// surfaces are both, with a short interval and without the engines of the
-// machine that the tests run on.
+// surfaces are both, the united one with what it sees, with a short interval and
+// without the engines of the machine that the tests run on.
 var surfaces = []surface{
-	{"united", []string{"mcp", "--interval-ms", "500", "--no-engines"}},
+	{"united", []string{"mcp", "--toolsets", "see", "--interval-ms", "500", "--no-engines"}},
 	{"wsltop", []string{"wsltop", "mcp", "--interval-ms", "500", "--wsl-only", "--no-docker", "--no-wslc"}},
 }
 

@@ -116,8 +116,10 @@ func TestTheInspectorsCommandLine(t *testing.T) {
 			for _, tool := range listed.Tools {
 				names = append(names, tool.Name)
 			}
-			if !slices.Equal(names, toolNames) {
-				t.Errorf("tools %v", names)
+			for _, name := range toolNames {
+				if !slices.Contains(names, name) {
+					t.Errorf("%s is not among the tools %v", name, names)
+				}
 			}
 			call := func(tool string, args ...string) bed.ToolResult {
 				t.Helper()

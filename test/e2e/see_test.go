@@ -22,7 +22,7 @@ import (
 
 func startSee(t *testing.T, args ...string) *bed.Server {
 	t.Helper()
-	s := bed.Start(t, append([]string{"mcp", "--interval-ms", "500", "--no-engines"}, args...))
+	s := bed.Start(t, append([]string{"mcp", "--toolsets", "see", "--interval-ms", "500", "--no-engines"}, args...))
 	s.Handshake("2025-11-25")
 	return s
 }
@@ -506,8 +506,11 @@ func TestChoosingTools(t *testing.T) {
 		return names
 	}
 	all := []string{"get_system_summary", "list_resources", "inspect_resource", "list_children"}
-	for _, args := range [][]string{nil, {"--toolsets", "see"}, {"--read-only"}} {
-		if got := names(args...); !slices.Equal(got, all) {
+	if got := names("--toolsets", "see"); !slices.Equal(got, all) {
+		t.Errorf("see offers %v", got)
+	}
+	for _, args := range [][]string{nil, {"--read-only"}, {"--read-only", "--toolsets", "see"}} {
+		if got := names(args...); len(got) < len(all) || !slices.Equal(got[:len(all)], all) {
 			t.Errorf("%v offers %v", args, got)
 		}
 	}
