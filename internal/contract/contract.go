@@ -154,9 +154,9 @@ func (s *surface) call(ctx context.Context, request *mcp.CallToolRequest) (mcp.R
 			return nil, rpc
 		}
 		structured, text := s.failure(err)
-		return render(request, tool.Result{Structured: structured, Text: text}, true)
+		return render(ctx, request, tool.Result{Structured: structured, Text: text}, true)
 	}
-	return render(request, answer, false)
+	return render(ctx, request, answer, false)
 }
 
 // progress returns what tells the client how far its call is, or nil when it

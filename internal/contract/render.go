@@ -5,6 +5,7 @@ package contract
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"unicode/utf8"
@@ -12,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"topside/internal/tool"
+	"topside/internal/wire"
 )
 
 // firstStateless is the first protocol version whose requests name it
@@ -21,11 +23,12 @@ const firstStateless = "2026-07-28"
 // A result is the result of tools/call, encoded already.
 type result struct {
 	mcp.ResultBase
-	members []byte // of the result's JSON object, without braces
+	ctx     context.Context // of the call: it knows the connection
+	members []byte          // of the result's JSON object, without braces
 }
 
 // render encodes an answer.
-func render(request *mcp.CallToolRequest, answer tool.Result, isError bool) (mcp.Result, error) {
+func render(ctx context.Context, request *mcp.CallToolRequest, answer tool.Result, isError bool) (mcp.Result, error) {
 	structured, err := encode(answer.Structured)
 	if err != nil {
 		return nil, internalError(fmt.Sprintf("the result of %s could not be encoded: %v", request.Params.Name, err))
@@ -48,10 +51,11 @@ func render(request *mcp.CallToolRequest, answer tool.Result, isError bool) (mcp
 	if version, _ := request.Params.Meta[mcp.MetaKeyProtocolVersion].(string); version >= firstStateless {
 		b = append(b, `,"resultType":"complete"`...)
 	}
-	return &result{members: b}, nil
+	return &result{ctx: ctx, members: b}, nil
 }
 
-// MarshalJSON returns the result with the metadata that the SDK put on it.
+// MarshalJSON returns the result with the metadata that the SDK put on it, or
+// what stands for it until it is written.
 func (r *result) MarshalJSON() ([]byte, error) {
 	b := make([]byte, 0, len(r.members)+2)
 	b = append(b, '{')
@@ -65,7 +69,7 @@ func (r *result) MarshalJSON() ([]byte, error) {
 		b = append(b, ',')
 	}
 	b = append(b, r.members...)
-	return append(b, '}'), nil
+	return wire.Hold(r.ctx, append(b, '}')), nil
 }
 
 // encode is json.Marshal without the escapes for HTML.

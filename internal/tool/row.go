@@ -226,10 +226,17 @@ func (l *listing) text(c Call) string {
 		b.WriteString("resource_id kind environment pid user cpu% cores memory name args < parent\n")
 	}
 	for i := range l.Data {
-		b.WriteString(l.Data[i].text())
+		b.WriteString(l.Data[i].text)
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// written encodes the row of a resource.
+func (w *rowWriter) written(r *resource.Resource) (written, error) {
+	line := w.row(r)
+	encoded, err := marshal(&line)
+	return written{encoded, line.text()}, err
 }
 
 func (l *row) text() string {

@@ -134,9 +134,13 @@ func TestListBudget(t *testing.T) {
 	found, matched := c.Query(resource.Query{Limit: 30})
 	l := listing{Snapshot: snapshotMeta{ID: "0123456789abcdef", Warnings: []string{}}, Matched: matched, Returned: 30}
 	for _, r := range found {
-		l.Data = append(l.Data, w.row(r))
+		row, err := w.written(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Data = append(l.Data, row)
 	}
-	encoded, err := marshal(l)
+	encoded, err := l.encode()
 	if err != nil || len(encoded) > listBudget {
 		t.Errorf("30 rows have %d characters, more than %d: %v", len(encoded), listBudget, err)
 	}
@@ -260,7 +264,11 @@ func TestALongListIsCut(t *testing.T) {
 	t.Parallel()
 	l := listing{Matched: 1200, Returned: 1000, LeftOut: 200}
 	for range 1000 {
-		l.Data = append(l.Data, row{ID: "abcdefghijkl", ParentIDs: []string{}, Usage: usage{Name: strings.Repeat("n", 100)}})
+		row, err := marshal(row{ID: "abcdefghijkl", ParentIDs: []string{}, Usage: usage{Name: strings.Repeat("n", 100)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Data = append(l.Data, written{json: row})
 	}
 	encoded, err := l.encode()
 	if err != nil {

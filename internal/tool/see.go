@@ -5,7 +5,6 @@ package tool
 // known of one resource in detail.go.
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -151,6 +150,8 @@ type viewer struct {
 	observer    *see.Observer
 	showSecrets bool
 	summaries   memo[Result]
+	rows        memo[*book[written]]
+	inspections memo[*book[Result]]
 }
 
 // machineScope says that percentages are of all CPUs of the observed machine.
@@ -180,7 +181,7 @@ type listing struct {
 	// Cut says that the list was ended before its limit, for its length.
 	Cut    string            `json:"cut,omitempty"`
 	Absent map[string]string `json:"absent,omitempty"`
-	Data   []row             `json:"-"` // encoded by encode
+	Data   []written         `json:"-"` // put in by encode
 }
 
 // longestList is the greatest length of a list's rows, in bytes of JSON: about
@@ -189,28 +190,18 @@ const longestList = 36_000
 
 // encode is the JSON of the list; it ends the list early when it grows too long.
 func (l *listing) encode() (json.RawMessage, error) {
-	var rows bytes.Buffer
-	e := json.NewEncoder(&rows)
-	e.SetEscapeHTML(false)
+	length := 0
 	for i := range l.Data {
-		start := rows.Len()
-		if err := e.Encode(&l.Data[i]); err != nil {
-			return nil, err
-		}
-		if rows.Len() > longestList && i > 0 {
-			rows.Truncate(start)
+		if length += len(l.Data[i].json); length > longestList && i > 0 {
 			l.cutAt(i)
 			break
 		}
-		rows.Bytes()[rows.Len()-1] = ',' // where the encoder ended the line
 	}
 	head, err := marshal(l)
 	if err != nil {
 		return nil, err
 	}
-	out := append(bytes.TrimSuffix(head, []byte("}")), `,"data":[`...)
-	out = append(out, bytes.TrimSuffix(rows.Bytes(), []byte(","))...)
-	return append(out, "]}"...), nil
+	return withData(head, l.Data), nil
 }
 
 // cutAt keeps the first n rows and says so.
@@ -231,12 +222,18 @@ func (v *viewer) list(ctx context.Context, c Call, parent string) (Result, error
 	}
 	found, matched := find(s.Catalogue(), q, v.showSecrets)
 	w := rowWriter{s.Observation(), s.Catalogue(), v.showSecrets, listedArgs(len(found))}
-	l := listing{Snapshot: describeSnapshot(s, machineScope), Matched: matched, Returned: len(found), LeftOut: matched - len(found), Data: make([]row, len(found))}
+	l := listing{Snapshot: describeSnapshot(s, machineScope), Matched: matched, Returned: len(found), LeftOut: matched - len(found), Data: make([]written, len(found))}
 	if reason := s.Observation().RatesAbsent; reason != "" {
 		l.Absent = map[string]string{"cpu_percent": reason}
 	}
+	rows, err := v.rows.of(s, newBook)
+	if err != nil {
+		return Result{}, err
+	}
 	for i, r := range found {
-		l.Data[i] = w.row(r)
+		if l.Data[i], err = rows.of(rowKey{r, w.argsLength}, func() (written, error) { return w.written(r) }); err != nil {
+			return Result{}, err
+		}
 	}
 	encoded, err := l.encode()
 	return Result{Structured: encoded, Text: l.text(c)}, err
@@ -288,10 +285,23 @@ func (v *viewer) inspect(ctx context.Context, c Call) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	kept, err := v.inspections.of(s, newBook)
+	if err != nil {
+		return Result{}, err
+	}
+	return kept.of(rowKey{of: r}, func() (Result, error) { return v.inspected(ctx, s, r) })
+}
+
+func (v *viewer) inspected(ctx context.Context, s *see.Snapshot, r *resource.Resource) (Result, error) {
+	details := s.Details(ctx, r)
+	if ctx.Err() != nil {
+		return Result{}, context.Cause(ctx)
+	}
 	w := rowWriter{s.Observation(), s.Catalogue(), v.showSecrets, longestArgs}
-	i := w.inspection(r, s.Details(ctx, r), v.observer.FS().ClockTicks())
+	i := w.inspection(r, details, v.observer.FS().ClockTicks())
 	meta := describeSnapshot(s, machineScope)
-	return Result{Structured: envelope{meta, i}, Text: i.text(meta)}, nil
+	encoded, err := marshal(envelope{meta, i})
+	return Result{Structured: encoded, Text: i.text(meta)}, err
 }
 
 // heading is the first line of every text: the snapshot, and what went wrong

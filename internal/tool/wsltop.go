@@ -98,11 +98,13 @@ type wsltop struct {
 	observer *see.Observer
 	options  WsltopOptions
 	digests  memo[wsltopDigest]
+	rows     memo[*book[written]]
 }
 
 // A wsltopDigest is what is the same for all calls of a snapshot.
 type wsltopDigest struct {
 	meta    snapshotMeta
+	head    json.RawMessage // the envelope without its data
 	summary json.RawMessage // the whole envelope
 }
 
@@ -123,7 +125,13 @@ func (w *wsltop) digest(s *see.Snapshot) (wsltopDigest, error) {
 		meta.Warnings = append(meta.Warnings, warning)
 	}
 	encoded, err := marshal(envelope{meta, data})
-	return wsltopDigest{meta, encoded}, err
+	if err != nil {
+		return wsltopDigest{}, err
+	}
+	head, err := marshal(struct {
+		Snapshot snapshotMeta `json:"snapshot"`
+	}{meta})
+	return wsltopDigest{meta, head, encoded}, err
 }
 
 // envelope is what every tool that sees returns.
@@ -231,11 +239,21 @@ func (w *wsltop) list(ctx context.Context, c Call, parent string) (Result, error
 		}
 	}
 	found, _ := s.Catalogue().Query(q)
-	rows := make([]wsltopRow, len(found))
-	for i, r := range found {
-		rows[i] = w.row(s.Observation(), s.Catalogue(), r)
+	kept, err := w.rows.of(s, newBook)
+	if err != nil {
+		return Result{}, err
 	}
-	return Result{Structured: envelope{d.meta, rows}}, nil
+	rows := make([]written, len(found))
+	for i, r := range found {
+		rows[i], err = kept.of(rowKey{of: r}, func() (written, error) {
+			encoded, err := marshal(w.row(s.Observation(), s.Catalogue(), r))
+			return written{json: encoded}, err
+		})
+		if err != nil {
+			return Result{}, err
+		}
+	}
+	return Result{Structured: withData(d.head, rows)}, nil
 }
 
 func (w *wsltop) inspect(ctx context.Context, c Call) (Result, error) {

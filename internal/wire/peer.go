@@ -65,6 +65,7 @@ type peer struct {
 	frames *frameReader
 	o      Options
 	log    *slog.Logger
+	ready  *readyResults
 
 	writing chan struct{} // holds one token while a line is being written
 	done    chan struct{} // closed when the stream has ended
@@ -94,6 +95,7 @@ type peer struct {
 
 func newPeer(ctx context.Context, server *mcp.Server, s *Stream, o Options) *peer {
 	return &peer{
+		ready:   newReadyResults(),
 		ctx:     ctx,
 		server:  server,
 		stream:  s,
@@ -290,7 +292,7 @@ func (p *peer) open(o origin) (*session, error) {
 	if o == assumed {
 		options = &mcp.ServerSessionOptions{State: assumedSession()}
 	}
-	ss, err := p.server.Connect(p.ctx, s, options)
+	ss, err := p.server.Connect(context.WithValue(p.ctx, readyContext{}, p.ready), s, options)
 	if err != nil {
 		p.mu.Lock()
 		delete(p.sessions, s.epoch)

@@ -146,6 +146,7 @@ func (s *session) writeResponse(ctx context.Context, r *jsonrpc.Response) error 
 		return nil
 	}
 	p := s.peer
+	r.Result = p.ready.exchange(r.Result)
 	p.mu.Lock()
 	c := s.calls[r.ID]
 	if c == nil {

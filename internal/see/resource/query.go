@@ -177,8 +177,10 @@ func finite(v float64) float64 {
 }
 
 func tieBreak(a, b *Resource) int {
+	if order := strings.Compare(a.Name, b.Name); order != 0 {
+		return order // nearly always
+	}
 	return cmp.Or(
-		strings.Compare(a.Name, b.Name),
 		cmp.Compare(rank(a.Environment), rank(b.Environment)),
 		strings.Compare(string(a.Kind), string(b.Kind)),
 		strings.Compare(a.Source, b.Source), // absent sorts before any text
@@ -190,9 +192,9 @@ func tieBreak(a, b *Resource) int {
 
 // rank is the environments' fixed order (contract wsltop, section 1.5, and the
 // united surface's own after it).
-func rank(e Environment) int {
-	return slices.Index([]Environment{Windows, WSL, WSLC, Linux, Docker, Podman, Containerd, Kubernetes, LXC}, e)
-}
+func rank(e Environment) int { return slices.Index(ranks[:], e) }
+
+var ranks = [...]Environment{Windows, WSL, WSLC, Linux, Docker, Podman, Containerd, Kubernetes, LXC}
 
 func start(r *Resource) uint64 {
 	if r.Proc == nil {

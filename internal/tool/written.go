@@ -1,0 +1,67 @@
+package tool
+
+// This file keeps rows as they are sent: an investigation lists the same
+// resources of a snapshot again and again, and a snapshot never changes.
+
+import (
+	"bytes"
+	"encoding/json"
+	"sync"
+
+	"topside/internal/see"
+	"topside/internal/see/resource"
+)
+
+// A written row is encoded, and has its line of the text block.
+type written struct {
+	json []byte
+	text string
+}
+
+// A rowKey is a resource with the length that its arguments are shown in.
+type rowKey struct {
+	of         *resource.Resource
+	argsLength int
+}
+
+// A book holds what was made of one snapshot's resources so far.
+type book[T any] struct {
+	mu   sync.Mutex
+	kept map[rowKey]T
+}
+
+func newBook[T any](*see.Snapshot) (*book[T], error) {
+	return &book[T]{kept: map[rowKey]T{}}, nil
+}
+
+// of returns what is kept for that key, made by make the first time.
+func (b *book[T]) of(key rowKey, make func() (T, error)) (T, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if value, ok := b.kept[key]; ok {
+		return value, nil
+	}
+	value, err := make()
+	if err == nil {
+		b.kept[key] = value
+	}
+	return value, err
+}
+
+// withData appends a member "data" to the JSON object head: the array of these
+// rows.
+func withData(head json.RawMessage, rows []written) json.RawMessage {
+	length := len(head) + len(`,"data":[]`)
+	for i := range rows {
+		length += len(rows[i].json) + 1
+	}
+	out := append(make([]byte, 0, length), bytes.TrimSuffix(head, []byte("}"))...)
+	out = append(out, `,"data":[`...)
+	for i := range rows {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, rows[i].json...)
+	}
+	return append(out, "]}"...)
+}
