@@ -351,19 +351,19 @@ func (c *Child) exchange(ctx context.Context, request Dict) (Dict, error) {
 // answer serves the back-channel in the middle of an evaluation.
 func (c *Child) answer(ctx context.Context, d Dict) error {
 	r := Dict{{"op", "back"}, {"id", d.Int("id")}}
-	fail := func(err error) { r = append(r, Pair{"failure", err.Error()}) }
+	fail := func(text string) { r = append(r, Pair{"failure", text}) }
 	switch {
 	case c.back == nil:
-		fail(errors.New("no back-channel"))
+		fail("no back-channel")
 	case d.Text("what") == "read":
 		if data, err := c.back.ReadBack(ctx, d.Text("path")); err != nil {
-			fail(fmt.Errorf("Topup.read_back: %w", err))
+			fail("Topup.read_back: " + err.Error())
 		} else {
 			r = append(r, Pair{"data", string(data)})
 		}
 	default:
 		if err := c.back.WriteBack(ctx, d.Text("path"), []byte(d.Text("data"))); err != nil {
-			fail(fmt.Errorf("Topup.write_back: %w", err))
+			fail("Topup.write_back: " + err.Error())
 		}
 	}
 	_, err := c.request.Write(AppendFrame(nil, r))

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/renameio/v2"
+	"topside/internal/compute/session"
 )
 
 // Entry is a registered session.
@@ -166,7 +166,7 @@ func (r *registry) save() error {
 	if err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(r.path, append(b, '\n'), 0o600); err != nil {
+	if err := session.WriteAtomic(r.path, append(b, '\n'), 0o600); err != nil {
 		return fmt.Errorf("the registry of sessions cannot be written: %w", err)
 	}
 	r.entries = merged

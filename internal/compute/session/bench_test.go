@@ -112,13 +112,11 @@ func BenchmarkStart(b *testing.B) {
 func BenchmarkOutput10MB(b *testing.B) {
 	s := benchSession(b, nil)
 	benchEval(b, s, "let line = String.make 79 'x' ^ \"\\n\";;")
-	var paths []string
 	for b.Loop() {
 		r, err := s.Eval(context.Background(), Request{Source: "for i = 1 to 131072 do print_string line done;;"})
 		if err != nil || r.Err != nil || r.Stdout.Total != 131072*80 {
 			b.Fatalf("%v %+v", err, r)
 		}
-		paths = append(paths, r.Stdout.Path)
 		b.StopTimer()
 		os.Remove(r.Stdout.Path)
 		b.StartTimer()

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/renameio/v2"
-
 	"topside/internal/compute/engine"
 )
 
@@ -67,7 +65,7 @@ func (s *Session) Checkpoint(ctx context.Context, label string) (string, error) 
 	if err := os.MkdirAll(s.o.CheckpointDir, 0o700); err != nil {
 		return "", usage("checkpoint: %v", err)
 	}
-	if err := renameio.WriteFile(path, []byte(s.log.Text()), 0o600); err != nil {
+	if err := WriteAtomic(path, []byte(s.log.Text()), 0o600); err != nil {
 		return "", usage("checkpoint: %v", err)
 	}
 	return path, nil

@@ -49,7 +49,9 @@ func TestKillStorm(t *testing.T) {
 			}
 		})
 		wg.Go(func() {
-			defer close(done)
+			var once sync.Once
+			calm := func() { once.Do(func() { close(done) }) }
+			defer calm()
 			r := rand.New(rand.NewPCG(2, uint64(n)))
 			var acknowledged []int
 			for i := 0; time.Now().Before(end); i++ {
@@ -68,7 +70,7 @@ func TestKillStorm(t *testing.T) {
 					time.Sleep(time.Duration(r.IntN(8)) * time.Millisecond)
 				}
 			}
-			<-time.After(time.Millisecond)
+			calm()
 			missing := 0
 			for _, i := range acknowledged {
 				for try := 0; try < 20; try++ {
