@@ -119,6 +119,7 @@ type pass struct {
 	evidence Evidence
 	first    bool // the engine knew nothing before
 	changes  int  // processes that are new or changed
+	births   int  // processes that are new
 }
 
 // Evaluate judges one snapshot and returns what the rules say now, the most
@@ -172,6 +173,7 @@ func (p *pass) match() {
 
 func (p *pass) meet(row *model.Process) *entry {
 	p.changes++
+	p.births++
 	return &entry{start: row.StartTicks, facts: row.Facts, ppid: row.PPID, bornTo: row.PPID, seen: p.now, born: p.number, kernel: row.Kernel, dirty: true, origin: unreadable}
 }
 

@@ -52,7 +52,7 @@ func judgeForks(p *pass) []Finding {
 	}
 	// Counting by executable costs a map; it is done only while the number of
 	// processes changes or much is forked.
-	if p.changes < 20 && rate < forkRate && len(p.crowds.before) > 0 {
+	if p.births < 20 && rate < forkRate && len(p.crowds.before) > 0 {
 		return nil
 	}
 	counts := p.crowd()

@@ -47,6 +47,10 @@ func judgeThreads(s *subject) *Finding {
 	if s.usual(n, growing) {
 		return nil
 	}
+	untrusted := !s.origin.trusted() && s.origin != unreadable && !s.is(jit|interpreter|browser|builder|server|runtime)
+	if !growing && !untrusted && s.p.Threads < 2*tooManyThreads {
+		return nil
+	}
 	cpu := s.p.CPU.Or(0) * float64(max(s.o.CPUs, 1))
 	f := s.say(ruleThreads, Warning, "%d threads (CPU: %.1f%%)", s.p.Threads, cpu).
 		then("what its threads wait for", "the limit of its unit or container (pids.max)")
@@ -56,11 +60,8 @@ func judgeThreads(s *subject) *Finding {
 	switch {
 	case growing:
 		return f.because(fmt.Sprintf("it has %.0f threads more than %s ago", grown, s.now.Sub(s.entry.threads.firstAt).Round(time.Second)), s.origin.String())
-	case !s.origin.trusted() && s.origin != unreadable && !s.is(jit|interpreter|browser|builder|server|runtime):
+	case untrusted:
 		return f.because(s.origin.String(), "it is not a program that makes threads by trade")
-	}
-	if s.p.Threads < 2*tooManyThreads {
-		return nil
 	}
 	f.Severity = Info
 	return f.because("the number is steady")

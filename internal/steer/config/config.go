@@ -204,9 +204,12 @@ func Parse(data []byte) (Config, error) {
 			continue
 		}
 		one, _ := json.Marshal(map[string]json.RawMessage{key: raw})
-		if err := json.Unmarshal(one, &f); err != nil {
+		trial := f
+		if err := json.Unmarshal(one, &trial); err != nil {
 			c.remark("%s: %s is not what it takes; its default is used", key, shorten(raw))
+			continue
 		}
+		f = trial
 	}
 	c.take(&f)
 	for _, key := range slices.Sorted(maps.Keys(c.Unknown)) {

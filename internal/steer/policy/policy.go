@@ -147,11 +147,14 @@ func parseRule(words []word, line int) (rule, error) {
 		return rule{}, err
 	}
 	r := rule{verdict: verdict, line: line}
-	for _, w := range words[1:] {
-		key, value, ok := strings.Cut(w.text, "=")
+	for i := 1; i < len(words); i++ {
+		key, value, ok := strings.Cut(words[i].text, "=")
 		switch {
+		case words[i].text == "because" && i+2 == len(words):
+			r.reason = words[i+1].text
+			return r, nil
 		case !ok:
-			return rule{}, fmt.Errorf("%q is not key=pattern; the keys are %s and because", w.text, strings.Join(keys, ", "))
+			return rule{}, fmt.Errorf("%q is not key=pattern; the keys are %s and because", words[i].text, strings.Join(keys, ", "))
 		case key == "because":
 			r.reason = value
 		case !slices.Contains(keys, key):
