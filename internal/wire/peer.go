@@ -32,7 +32,7 @@ const (
 	// busyWait is how long the reader waits for a free place, while no call
 	// finishes, before it refuses calls. It then refuses at once until one does, so
 	// that cancellations behind the refused calls are still read soon.
-	busyWait = 250 * time.Millisecond
+	busyWait = time.Second
 
 	// barrierEvery is the number of notifications passed on before the reader
 	// waits until the SDK has handled them: its queue has no bound.
