@@ -4,6 +4,7 @@ package tui
 
 import (
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -452,6 +453,24 @@ func TestFigures(t *testing.T) {
 	for s, want := range map[float64]string{0: "0:00.00", 61.5: "1:01.50", 6000: "1h40m", 360000: "100h", -1: "–"} {
 		if got := cpuTime(s); got != want {
 			t.Errorf("cpuTime(%v) = %s, want %s", s, got, want)
+		}
+	}
+}
+
+// The document lists every action with its keys.
+func TestDocumentListsEveryKey(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../../docs/top.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range bindings {
+		var keys []string
+		for _, key := range b.keys {
+			keys = append(keys, "`"+label([]string{key})+"`")
+		}
+		if line := "| " + strings.Join(keys, " ") + " | `" + string(b.action) + "` | " + b.does + " |\n"; !strings.Contains(string(document), line) {
+			t.Errorf("docs/top.md lacks the line %s", line)
 		}
 	}
 }

@@ -6,6 +6,7 @@ package tui
 import (
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"topside/internal/see/model"
@@ -125,4 +126,16 @@ func pad2(n int64) string {
 		return "0" + strconv.FormatInt(n, 10)
 	}
 	return strconv.FormatInt(n, 10)
+}
+
+// pause writes an interval without parts that are zero: "1s", "2m", "100ms".
+func pause(d time.Duration) string {
+	s := d.String()
+	if rest, ok := strings.CutSuffix(s, "m0s"); ok {
+		s = rest + "m"
+	}
+	if rest, ok := strings.CutSuffix(s, "h0m"); ok {
+		s = rest + "h"
+	}
+	return s
 }

@@ -275,7 +275,7 @@ func (m *Model) pace(by int) tea.Cmd {
 	if next == now {
 		return nil
 	}
-	m.tell(false, "a sample every %v", next)
+	m.tell(false, "a sample every %s", pause(next))
 	return m.setInterval(next)
 }
 

@@ -25,8 +25,8 @@ func (m *Model) drawHeader(a screen.Area) {
 		return theme.Style{Foreground: r, Behind: theme.Bar, Attributes: attributes}
 	}
 	right := o.CapturedAt.Format("15:04:05") + " · " + m.settings.Layout
-	if iv := m.interval().String(); a.W >= 90 {
-		right = "every " + iv + " · " + right
+	if a.W >= 90 {
+		right = "every " + pause(m.interval()) + " · " + right
 	}
 	state, stateRole := "", theme.Warn
 	switch {
@@ -115,7 +115,7 @@ func (m *Model) drawCPU(a screen.Area) {
 		return
 	}
 	limit := m.limitOf("cpu")
-	curve := func(share float64) theme.Style { return style(levelOf(share*100-0.01, limit)) }
+	curve := func(share float64) theme.Style { return style(levelOf(share*100, limit)) }
 	coresWidth := m.coresWidth(body)
 	graph := body.Sub(0, 0, body.W-coresWidth, body.H)
 	if coresWidth > 0 {
@@ -220,9 +220,12 @@ func (m *Model) drawCore(a screen.Area, i int) {
 	a.Right(3, 0, style(theme.Dim), name)
 	a.Right(a.W, 0, style(role), percent(core.Busy))
 	middle := a.Sub(4, 0, a.W-11, 1)
-	curve := func(share float64) theme.Style { return style(levelOf(share*100-0.01, limit)) }
+	curve := func(share float64) theme.Style { return style(levelOf(share*100, limit)) }
 	switch {
-	case a.H >= 2:
+	case a.H == 2:
+		curve = func(float64) theme.Style { return style(role) }
+		fallthrough
+	case a.H > 2:
 		middle.Gauge(0, 0, middle.W, style(theme.Line), screen.Segment{Share: core.Busy.Or(0) / 100, Style: style(role)})
 		a.Sub(4, 1, a.W-4, a.H-1).Graph(m.history.cores[i].last(2*a.W), 100, curve)
 	case middle.W >= 14:
@@ -281,7 +284,7 @@ func (m *Model) drawMemory(a screen.Area) {
 	if in.H-y >= 2 {
 		limit := m.limitOf("mem")
 		in.Sub(0, y, in.W, in.H-y).Graph(m.history.memory.last(2*in.W), 100, func(share float64) theme.Style {
-			return style(levelOf(share*100-0.01, limit))
+			return style(levelOf(share*100, limit))
 		})
 	}
 }

@@ -46,11 +46,16 @@ func TestMain(m *testing.M) {
 type staged struct {
 	recorded
 	panics bool
+	still  bool // wait for ever
 }
 
 func (s *staged) Sample(ctx context.Context) (*Scene, error) {
 	if s.panics {
 		panic("the observer is broken")
+	}
+	if s.still {
+		<-ctx.Done()
+		return nil, ctx.Err()
 	}
 	return s.recorded.Sample(ctx)
 }
@@ -59,17 +64,18 @@ func (s *staged) Sample(ctx context.Context) (*Scene, error) {
 func showScene(how string) int {
 	name, theme, _ := strings.Cut(how, "/")
 	source := &staged{recorded: recorded{t: new(testing.T)}, panics: how == "panic"}
-	fixedConfig := &fixed{settings: Settings{Theme: theme, Layout: name, Interval: time.Hour, Thresholds: threshold.Defaults()}}
+	fixedConfig := &fixed{settings: Settings{Theme: theme, Layout: name, Interval: time.Second, Thresholds: threshold.Defaults()}}
 	o := Options{
 		Source: source, Configuration: fixedConfig, Alerts: &fixedAlerts{alerts: worldAlerts()}, Actor: &fixedActor{},
 		In: os.Stdin, Out: os.Stdout,
 	}
 	if !source.panics {
-		o.warm = func(take func(*Scene)) {
+		o.warm = func(take func(*Scene, []Alert)) {
 			for range 240 {
 				scene, _ := source.Sample(context.Background())
-				take(scene)
+				take(scene, worldAlerts())
 			}
+			source.still = true
 		}
 	}
 	if err := Run(context.Background(), o); err != nil {

@@ -47,7 +47,7 @@ type Options struct {
 	Environ []string
 
 	// warm shows scenes before the first frame; tests have a history by it.
-	warm func(take func(*Scene))
+	warm func(take func(*Scene, []Alert))
 }
 
 // framesPerSecond bounds how often the screen is written to.
@@ -65,7 +65,7 @@ func Run(ctx context.Context, o Options) error {
 	defer watchHangup(cancel)()
 	m := newModel(ctx, o)
 	if o.warm != nil {
-		o.warm(func(s *Scene) { m.take(sampled{scene: s}) })
+		o.warm(func(s *Scene, a []Alert) { m.take(sampled{scene: s, alerts: a, judged: true}) })
 	}
 	if err := o.Source.Retune(m.interval()); err != nil {
 		return err

@@ -98,7 +98,7 @@ func (a Area) Graph(values []float32, top float64, style func(share float64) the
 		for y := range a.H {
 			row := a.H - 1 - y
 			if n := min(max(filled-row*(len(levels)-1), 0), len(levels)-1); n > 0 {
-				a.set(x, y, levels[n], style(float64(row+1)/float64(a.H)))
+				a.set(x, y, levels[n], style(rowShare(row, a.H)))
 			}
 		}
 	}
@@ -125,10 +125,19 @@ func (a Area) braille(values []float32, top float64, style func(share float64) t
 				}
 			}
 			if bits != 0 {
-				a.set(x, y, 0x2800+bits, style(float64(row+1)/float64(a.H)))
+				a.set(x, y, 0x2800+bits, style(rowShare(row, a.H)))
 			}
 		}
 	}
+}
+
+// rowShare is the share that a row of a graph stands for: its middle, and of a
+// single row nothing, since that may be any.
+func rowShare(row, rows int) float64 {
+	if rows == 1 {
+		return 0
+	}
+	return (float64(row) + 0.5) / float64(rows)
 }
 
 // steps is how many of all steps a value fills; what is known and not zero
