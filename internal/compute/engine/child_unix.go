@@ -21,8 +21,9 @@ type Child struct {
 	Language Language
 	Out, Err *Capture // descriptors 1 and 2
 
-	limits Limits
-	back   Back
+	limits  Limits
+	back    Back
+	program string // its name among the processes
 
 	request, reply, wake *os.File
 	in                   frames
@@ -158,6 +159,7 @@ func (c *Child) spawn(cmd Command, o Options) (err error) {
 	if err != nil {
 		return &os.PathError{Op: "run", Path: cmd.Path, Err: err}
 	}
+	c.program = filepath.Base(cmd.Path)
 	c.pid = pid
 	c.groups = []int{pid}
 	limit(pid, c.limits)
@@ -454,6 +456,9 @@ func (c *Child) death() error {
 
 func deathOf(status syscall.WaitStatus) *Death {
 	d := &Death{}
+	if status == lostStatus {
+		return d
+	}
 	if status.Signaled() {
 		d.Signal = status.Signal().String()
 	} else {
@@ -567,6 +572,7 @@ func (c *Child) Close() error {
 	}
 	c.closed = true
 	groups, keeper := c.groups, c.keeper
+	forked := c.dead || len(groups) > 1 || len(c.exited) > 0
 	for _, g := range groups {
 		syscall.Kill(-g, syscall.SIGKILL)
 	}
@@ -599,6 +605,9 @@ func (c *Child) Close() error {
 	}
 	for _, g := range groups {
 		theReaper.release(g)
+	}
+	if forked {
+		theReaper.orphans(c.program)
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+
+	"github.com/shirou/gopsutil/v4/process"
 )
 
 // reaper waits for the processes of all sessions with one goroutine, not one thread per child. It waits by
@@ -23,7 +25,11 @@ type reaper struct {
 type watch struct {
 	exited   func(pid int, status syscall.WaitStatus)
 	released bool
+	ended    bool // its leader is gone
 }
+
+// lostStatus stands for an end whose status is not known.
+const lostStatus = syscall.WaitStatus(0x7f)
 
 var theReaper = &reaper{groups: map[int]*watch{}}
 
@@ -80,6 +86,7 @@ func (r *reaper) sweep() {
 				continue
 			}
 			if pid > 0 {
+				w.ended = w.ended || pid == group
 				if w.exited != nil {
 					events = append(events, event{w.exited, pid, status})
 				}
@@ -87,6 +94,9 @@ func (r *reaper) sweep() {
 			}
 			if err != nil && w.released {
 				delete(r.groups, group)
+			} else if err != nil && !w.ended && w.exited != nil && syscall.Kill(group, 0) != nil {
+				w.ended = true
+				events = append(events, event{w.exited, group, lostStatus})
 			}
 			break
 		}
@@ -99,5 +109,29 @@ func (r *reaper) sweep() {
 	r.mu.Unlock()
 	for _, e := range events {
 		e.exited(e.pid, e.status)
+	}
+}
+
+// orphans reaps dead keepers that nobody knows: forked by an engine that was killed before it could tell. They have
+// the given name, no watched group, and this process for a parent.
+func (r *reaper) orphans(name string) {
+	pids, err := process.Pids()
+	if err != nil {
+		return
+	}
+	for _, pid := range pids {
+		p := process.Process{Pid: pid}
+		if parent, err := p.Ppid(); err != nil || int(parent) != os.Getpid() {
+			continue
+		}
+		if n, err := p.Name(); err != nil || n != name {
+			continue
+		}
+		r.mu.Lock()
+		group, err := syscall.Getpgid(int(pid))
+		if _, watched := r.groups[group]; err == nil && !watched {
+			syscall.Wait4(int(pid), nil, syscall.WNOHANG, nil)
+		}
+		r.mu.Unlock()
 	}
 }

@@ -24,6 +24,9 @@ var sources embed.FS
 // driverFiles in the order of compilation; shim.ml is written beside them.
 var driverFiles = []string{"topup_back.ml", "topup.mli", "topup.ml", "shim.ml", "driver.ml"}
 
+// program is the file name of the compiled driver, and what its processes are called.
+const program = "topside-ocaml"
+
 // compiler is one installed OCaml.
 type compiler struct {
 	path    string
@@ -149,7 +152,7 @@ func complete(dir string) bool {
 	if err != nil {
 		return false
 	}
-	info, err := os.Stat(filepath.Join(dir, "driver"))
+	info, err := os.Stat(filepath.Join(dir, program))
 	return err == nil && string(mark) == fmt.Sprint(info.Size())
 }
 
@@ -198,7 +201,7 @@ func (c *compiler) compile(ctx context.Context, work string) error {
 		args = append(args, "unix.cmxa", "dynlink.cmxa", "ocamlcommon.cmxa", "ocamloptcomp.cmxa", "ocamltoplevel.cmxa")
 	}
 	args = append(args, driverFiles...)
-	args = append(args, "-o", "driver")
+	args = append(args, "-o", program)
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, compiler, args...)
@@ -216,7 +219,7 @@ func (c *compiler) compile(ctx context.Context, work string) error {
 	if err := os.Rename(filepath.Join(work, "topup.cmi"), filepath.Join(work, "lib", "topup.cmi")); err != nil {
 		return err
 	}
-	info, err := os.Stat(filepath.Join(work, "driver"))
+	info, err := os.Stat(filepath.Join(work, program))
 	if err != nil {
 		return err
 	}
@@ -240,7 +243,7 @@ func (c *compiler) optimizing() string { return filepath.Join(filepath.Dir(c.pat
 // command runs the driver of that folder.
 func (c *compiler) command(dir string) *engine.Command {
 	return &engine.Command{
-		Path: filepath.Join(dir, "driver"),
+		Path: filepath.Join(dir, program),
 		Args: []string{filepath.Join(dir, "lib")},
 		// OCaml 5 allows a stack of 1 GiB by default: runaway recursion would take seconds and all memory.
 		Env: []string{"OCAMLRUNPARAM=l=1M"},
