@@ -16,7 +16,7 @@ import (
 const (
 	deepestTree = 32
 	longestRow  = 64 << 20
-	mostPages   = 1 << 20
+	mostPages   = 1 << 18
 )
 
 type database struct {
