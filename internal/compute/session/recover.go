@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"syscall"
 	"time"
 
 	"topside/internal/compute/engine"
@@ -14,7 +16,7 @@ const (
 	replayLimit = 60 * time.Second
 	replayEach  = 20 * time.Second
 	// replayTries is how often a process may end while the log is evaluated again without getting further.
-	replayTries = 8
+	replayTries = 20
 )
 
 // recoverFrom brings the state back after the end of the process. A keeper that took over lacks at most the
@@ -69,7 +71,7 @@ func (s *Session) recoverFrom(ctx context.Context, cause error) (*Recovery, erro
 	return nil, fmt.Errorf("the session's process ended %d times while its log was evaluated again; reset the session", replayTries)
 }
 
-// suspect finds the phrase whose replay ends the process: three times in a row it was this one. A process that somebody
+// suspect finds the phrase whose replay ends the process: it was this one again and again. A process that somebody
 // kills dies at other places.
 type suspect struct {
 	what  string
@@ -77,11 +79,14 @@ type suspect struct {
 	skip  map[string]bool
 }
 
-func (s *suspect) died(what string) {
+func (s *suspect) died(what string, d *engine.Death) {
+	if d.Cause == engine.None && d.ExitCode == nil && d.Signal == syscall.SIGKILL.String() {
+		return // somebody killed it: no fault of the phrase
+	}
 	if what != s.what {
 		s.what, s.times = what, 0
 	}
-	if s.times++; s.times >= 3 {
+	if s.times++; s.times >= 5 {
 		s.skip[what] = true
 	}
 }
@@ -102,7 +107,17 @@ func (s *Session) freshChild(ctx context.Context) (*engine.Child, error) {
 // ended on the way; a phrase that ends it again and again is left out the next time.
 func (s *Session) replay(ctx context.Context, rec *Recovery, entries []entry, deadly *suspect) *engine.Death {
 	defer s.skipOutput()
-	for _, e := range entries {
+	for i := 0; i < len(entries); i++ {
+		if n := s.batch(entries[i:], deadly); n > 1 {
+			done, death := s.replayBatch(ctx, rec, entries[i:i+n])
+			if death != nil {
+				deadly.died(entries[i].text, death)
+				return death
+			}
+			i += done - 1
+			continue
+		}
+		e := entries[i]
 		what := e.text + e.load
 		if deadly.skip[what] {
 			rec.Failed = append(rec.Failed, ReplayFailure{Source: clip(what), Message: "not evaluated again: it ends the process"})
@@ -118,9 +133,9 @@ func (s *Session) replay(ctx context.Context, rec *Recovery, entries []entry, de
 		}
 		rec.Replayed++
 		if err != nil {
-			deadly.died(what)
 			death := &engine.Death{}
 			errors.As(err, &death)
+			deadly.died(what, death)
 			return death
 		}
 		if reply.Failure != nil {
@@ -131,6 +146,56 @@ func (s *Session) replay(ctx context.Context, rec *Recovery, entries []entry, de
 		return s.current().Check()
 	}
 	return nil
+}
+
+// batchSize is how many phrases are evaluated again in one request: the way to the child and back costs more than most
+// of them do.
+const batchSize = 50
+
+// batch is the number of entries to evaluate together. Where the process ended twice, it is one, to find the culprit;
+// and so it is in a language that does not allow a name twice in one source.
+func (s *Session) batch(entries []entry, deadly *suspect) int {
+	if s.o.Language.Capabilities().Terminator == "" || len(deadly.skip) > 0 || deadly.times >= 2 && deadly.what == entries[0].text {
+		return 1
+	}
+	n := 0
+	for n < len(entries) && n < batchSize && entries[n].load == "" && len(entries[n].text) < 10000 {
+		n++
+	}
+	return n
+}
+
+// replayBatch evaluates entries in one request and returns how many are done with: when one fails, those before it
+// and itself.
+func (s *Session) replayBatch(ctx context.Context, rec *Recovery, entries []entry) (int, *engine.Death) {
+	var source strings.Builder
+	ends := make([]int, len(entries))
+	for i, e := range entries {
+		source.WriteString(e.text)
+		ends[i] = source.Len()
+	}
+	call := engine.Call{}
+	reply, err := s.current().Eval(ctx, entries[len(entries)-1].seq, source.String(), "", false, replayEach, &call)
+	if err != nil {
+		death := &engine.Death{}
+		errors.As(err, &death)
+		return 0, death
+	}
+	if reply.Failure == nil {
+		rec.Replayed += len(entries)
+		return len(entries), nil
+	}
+	reached := 0
+	if n := len(reply.Phrases); n > 0 {
+		reached = reply.Phrases[n-1].Stop
+	}
+	failed := 0
+	for failed < len(ends)-1 && ends[failed] <= reached+1 {
+		failed++
+	}
+	rec.Replayed += failed + 1
+	rec.Failed = append(rec.Failed, ReplayFailure{Source: clip(entries[failed].text), Message: reply.Failure.Message})
+	return failed + 1, nil
 }
 
 func clip(s string) string { return s[:boundary([]byte(s), 200)] }

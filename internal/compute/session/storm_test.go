@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/shirou/gopsutil/v4/process"
 )
 
 // stormFor is how long the storm lasts; TOPSIDE_SOAK (a duration) makes a soak of it.
@@ -101,6 +104,12 @@ func TestKillStorm(t *testing.T) {
 	for i := 0; descriptors() > before && i < 100; i++ {
 		time.Sleep(10 * time.Millisecond)
 	}
+	for i := 0; leftovers() > 0 && i < 100; i++ {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if n := leftovers(); n > 0 {
+		t.Errorf("%d processes are left", n)
+	}
 	if after := descriptors(); after > before {
 		t.Errorf("%d descriptors before, %d after", before, after)
 	}
@@ -116,4 +125,53 @@ func descriptors() int {
 		}
 	}
 	return n
+}
+
+// leftovers counts this process's children that run the driver, dead ones included.
+func leftovers() int {
+	n := 0
+	pids, _ := process.Pids()
+	for _, pid := range pids {
+		p := process.Process{Pid: pid}
+		if parent, err := p.Ppid(); err != nil || int(parent) != os.Getpid() {
+			continue
+		}
+		if name, err := p.Name(); err == nil && name == "topside-ocaml" {
+			n++
+		}
+	}
+	return n
+}
+
+// TestCloseWhileBusy: the running call and the waiting ones end at once, and so do the processes.
+func TestCloseWhileBusy(t *testing.T) {
+	w := open(t, nil)
+	running, waiting := w.Start(Request{Source: "ignore (Sys.command \"sleep 60\"); while true do () done;;"}), make(chan error, 1)
+	for !w.Progress().Running {
+		time.Sleep(time.Millisecond)
+	}
+	go func() {
+		_, err := w.Session.Eval(context.Background(), Request{Source: "1;;"})
+		waiting <- err
+	}()
+	for w.Status().Waiting == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	begin := time.Now()
+	w.Session.Close()
+	if d := time.Since(begin); d > time.Second {
+		t.Errorf("closing took %v", d)
+	}
+	if _, err := running.Result(); !errors.Is(err, ErrClosed) {
+		t.Errorf("running: %v", err)
+	}
+	if err := <-waiting; !errors.Is(err, ErrClosed) {
+		t.Errorf("waiting: %v", err)
+	}
+	if _, err := w.Session.Eval(context.Background(), Request{Source: "1;;"}); !errors.Is(err, ErrClosed) {
+		t.Errorf("afterwards: %v", err)
+	}
+	if s := w.Status(); s.State != Closed {
+		t.Error(s.State)
+	}
 }
