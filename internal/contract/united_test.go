@@ -46,8 +46,11 @@ func golden(t *testing.T, name string, raw json.RawMessage) {
 	}
 }
 
-// toolsBudget is in characters of JSON: a token is about four.
-const toolsBudget = 7000
+// toolsBudget is in characters of JSON, for all tools and by toolset: a token is
+// about four.
+const toolsBudget = 20_000
+
+var toolsetBudgets = map[string]int{tool.See: 7000, tool.Compute: 7500}
 
 func TestUnitedDiscovery(t *testing.T) {
 	t.Parallel()
@@ -60,6 +63,20 @@ func TestUnitedDiscovery(t *testing.T) {
 	golden(t, "united.tools.json", raw)
 	if len(raw) > toolsBudget {
 		t.Errorf("the tool list has %d characters, more than %d", len(raw), toolsBudget)
+	}
+	for toolset, budget := range toolsetBudgets {
+		server, err := United(Config{Toolsets: []string{toolset}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if raw := connect(t, server).result("tools/list", nil); len(raw) > budget {
+			t.Errorf("the tools of %s have %d characters, more than %d", toolset, len(raw), budget)
+		}
+	}
+	for _, declared := range Inventory(Config{}) {
+		if len(declared.Name) > 30 {
+			t.Errorf("the name %s is too long for some clients", declared.Name)
+		}
 	}
 	info := decode(t, c.initialized)
 	if name := info["serverInfo"].(map[string]any)["name"]; name != "topside" {

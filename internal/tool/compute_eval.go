@@ -35,7 +35,7 @@ func (c *Computer) eval(ctx context.Context, call Call) (Result, error) {
 		if err := c.checkEngine(call, engineName); err != nil {
 			return Result{}, err
 		}
-		if name == "" && engineName != c.engines[0].Name {
+		if !call.Has("session") && engineName != c.engines[0].Name {
 			name = engineName
 		}
 	}
@@ -252,7 +252,7 @@ func (c *Computer) cancelRun(ctx context.Context, call Call) (Result, error) {
 func (c *Computer) stopSession(name string) []*run {
 	var stopped []*run
 	for _, r := range c.openRuns(name, false) {
-		switch r.state() {
+		switch c.state(r) {
 		case "running":
 			r.cancel()
 			return []*run{r}

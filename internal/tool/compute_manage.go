@@ -341,16 +341,17 @@ func (c *Computer) list(context.Context, Call) (Result, error) {
 		reply.Sessions = append(reply.Sessions, one)
 	}
 	c.mu.Lock()
-	for _, r := range c.runs[max(0, len(c.runs)-mostListed):] {
+	latest := slices.Clone(c.runs[max(0, len(c.runs)-mostListed):])
+	c.mu.Unlock()
+	for _, r := range latest {
 		one := listedRun{r.id, r.tool, shownWhole(r.name), "ended", r.source, time.Since(r.started).Seconds()}
 		if r.over() {
 			one.Seconds = r.ended.Sub(r.started).Seconds()
 		} else {
-			one.State = r.state()
+			one.State = c.state(r)
 		}
 		reply.Runs = append(reply.Runs, one)
 	}
-	c.mu.Unlock()
 	return Result{Structured: reply, Text: reply.text()}, nil
 }
 

@@ -452,7 +452,7 @@ type runningReply struct {
 func (c *Computer) running(r *run) Result {
 	s := r.session.Load()
 	at := standingOf(r.name, s)
-	at.State = r.state()
+	at.State = c.state(r)
 	var p session.Progress
 	if s != nil && at.State == "running" {
 		p = s.Progress()

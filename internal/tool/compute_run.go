@@ -26,7 +26,7 @@ type run struct {
 	source  string // the beginning of it
 	started time.Time
 	cancel  context.CancelFunc
-	begun   atomic.Bool // it has the session's turn
+	begun   atomic.Bool // it is known to have the session's turn
 	session atomic.Pointer[session.Session]
 
 	done   chan struct{}
@@ -54,6 +54,9 @@ func (c *Computer) begin(toolName, name, source string, work func(context.Contex
 	ctx, cancel := context.WithCancel(c.ctx)
 	beginning, _ := plaintext.Bounded(source, 80)
 	r := &run{tool: toolName, name: name, source: beginning, started: time.Now(), cancel: cancel, done: make(chan struct{})}
+	if s := c.live(name); s != nil {
+		r.session.Store(s)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lastRun++
@@ -126,8 +129,7 @@ func (c *Computer) openRuns(name string, all bool) []*run {
 	return open
 }
 
-// in gives a run its session: it opens it and marks the run begun when the
-// session's turn is its own. What comes first is the note of an earlier server.
+// in gives a run its session, which is opened where it does not run.
 func (c *Computer) in(ctx context.Context, r *run, engineName string) (*session.Session, error) {
 	s, err := c.session(ctx, r.name, engineName)
 	if s != nil {
@@ -197,22 +199,30 @@ func (c *Computer) await(ctx context.Context, call Call, r *run, wait <-chan tim
 	}
 }
 
-// state of a run that has not ended.
-func (r *run) state() string {
-	s := r.session.Load()
+// state of a run that has not ended. A session works for one run at a time, in
+// the order in which they came.
+func (c *Computer) state(r *run) string {
 	switch {
-	case s == nil:
+	case r.session.Load() == nil:
 		return "opening"
-	case r.begun.Load() || s.Status().Waiting == 0:
+	case r.begun.Load():
 		return "running"
 	}
-	return "queued"
+	for _, other := range c.openRuns(r.name, false) {
+		if other == r {
+			break
+		}
+		if other.tool != "compile_to_binary" { // which builds beside the session
+			return "queued"
+		}
+	}
+	return "running"
 }
 
 // progressOf says in one line how far a run is.
 func (c *Computer) progressOf(r *run) string {
 	seconds := time.Since(r.started).Seconds()
-	state := r.state()
+	state := c.state(r)
 	if state != "running" {
 		return fmt.Sprintf("%s for %.0f s", state, seconds)
 	}

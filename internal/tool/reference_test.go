@@ -24,7 +24,8 @@ the exact types.
 
 Every reply has two blocks: structured content, and a text that is enough without it (in the ` + "`wsltop`" + ` contract the
 same JSON). Wrong arguments are JSON-RPC errors (-32602). What fails in the work itself is a result with
-` + "`isError: true`" + ` and ` + "`{\"error\": {\"code\", \"message\", \"hint\"}}`" + `: ` + "`snapshot_unavailable`, `unknown_resource`, `collection_failed`,\n`ambiguous_resource`, `invalid_hierarchy`" + `.
+` + "`isError: true`" + ` and ` + "`{\"error\": {\"code\", \"message\", \"hint\"}}`" + `: ` + "`snapshot_unavailable`, `unknown_resource`, `collection_failed`,\n`ambiguous_resource`, `invalid_hierarchy`" + `. Those of sessions are in
+[compute.md](compute.md).
 
 ## What observations mean
 
@@ -48,7 +49,7 @@ same JSON). Wrong arguments are JSON-RPC errors (-32602). What fails in the work
 func TestReferenceIsFresh(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString(referenceHead)
-	if err := Markdown(&b, SeeTools(nil, false)); err != nil {
+	if err := Markdown(&b, append(SeeTools(nil, false), ComputeTools(nil)...)); err != nil {
 		t.Fatal(err)
 	}
 	b.WriteString("\n# The wsltop contract: `topside wsltop mcp`\n")
