@@ -280,7 +280,8 @@ func compact(v any) (string, error) {
 
 // decodeBlob decodes a payload; what is surely over the cap is not decoded.
 func decodeBlob(encoded string, limit int64) ([]byte, error) {
-	if n := int64(base64.StdEncoding.DecodedLen(len(encoded))); n > limit+2 {
+	padding := len(encoded) - len(strings.TrimRight(encoded[max(0, len(encoded)-2):], "=")) - max(0, len(encoded)-2)
+	if n := int64(base64.StdEncoding.DecodedLen(len(encoded)) - padding); n > limit {
 		return nil, PayloadTooLarge(n, limit)
 	}
 	data, err := base64.StdEncoding.DecodeString(encoded)
