@@ -75,7 +75,8 @@ func (s *Session) recoverFrom(ctx context.Context, cause error) (*Recovery, erro
 // kills dies at other places.
 type suspect struct {
 	what  string
-	times int
+	times int // in a row
+	total int // at any phrase: from two on, phrases go one by one
 	skip  map[string]bool
 }
 
@@ -86,7 +87,8 @@ func (s *suspect) died(what string, d *engine.Death) {
 	if what != s.what {
 		s.what, s.times = what, 0
 	}
-	if s.times++; s.times >= 5 {
+	s.total++
+	if s.times++; s.times >= 3 {
 		s.skip[what] = true
 	}
 }
@@ -152,10 +154,10 @@ func (s *Session) replay(ctx context.Context, rec *Recovery, entries []entry, de
 // of them do.
 const batchSize = 50
 
-// batch is the number of entries to evaluate together. Where the process ended twice, it is one, to find the culprit;
+// batch is the number of entries to evaluate together. When the process ended twice, it is one, to find the culprit;
 // and so it is in a language that does not allow a name twice in one source.
 func (s *Session) batch(entries []entry, deadly *suspect) int {
-	if s.o.Language.Capabilities().Terminator == "" || len(deadly.skip) > 0 || deadly.times >= 2 && deadly.what == entries[0].text {
+	if s.o.Language.Capabilities().Terminator == "" || deadly.total >= 2 {
 		return 1
 	}
 	n := 0

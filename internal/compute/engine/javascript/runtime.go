@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -164,9 +165,15 @@ func (c *child) interrupts() {
 	}
 }
 
+// heapVariable, in the child's environment, sets the limit of the heap in bytes.
+const heapVariable = "TOPSIDE_JAVASCRIPT_HEAP"
+
 // watchMemory interrupts the evaluation when the heap outgrows its limit, until done is closed.
 func (c *child) watchMemory(done chan struct{}) {
 	limit := memoryLimit()
+	if n, err := strconv.ParseInt(os.Getenv(heapVariable), 10, 64); err == nil && n > 0 {
+		limit = n
+	}
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
