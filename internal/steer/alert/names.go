@@ -18,15 +18,15 @@ const (
 	downloader
 	netcat
 	browser
-	builder   // compilers, build tools, test runners, package managers, CI runners
-	textTool  // its arguments are text: a match in them means nothing
-	server    // a network service that runs others' input
-	debugger  // traces processes as its job
-	elevator  // changes the user as its job
-	jit       // makes code at run time as its job
-	terminal  // a terminal emulator
-	scheduler // starts commands for users: cron, at, sshd
-	runtime   // a container engine or its shim
+	builder         // compilers, build tools, test runners, package managers, CI runners
+	textTool        // its arguments are text: a match in them means nothing
+	server          // a network service that runs others' input
+	debugger        // traces processes as its job
+	elevator        // changes the user as its job
+	jit             // makes code at run time as its job
+	terminal        // a terminal emulator
+	scheduler       // starts commands for users: cron, at, sshd
+	containerEngine // a container engine or its shim
 )
 
 var classOf = map[string]class{}
@@ -42,14 +42,14 @@ func init() {
 			"npm npx yarn pnpm tsc jest vitest mocha pytest tox nox pip pipx uv poetry conda mamba autoconf configure libtool " +
 			"dpkg dpkg-deb dpkg-buildpackage apt apt-get aptitude rpm rpmbuild dnf yum zypper pacman makepkg apk snapd flatpak-builder unattended-upgrade unattended-upgr debuild sbuild pbuilder nix nix-daemon nix-build guix guix-daemon mock debootstrap update-initramfs mkinitramfs dracut " +
 			"Runner.Listener Runner.Worker runsvc.sh gitlab-runner gitlab-runner-helper buildkite-agent drone-runner-docker woodpecker-agent circleci-agent agent.jar teamcity-agent act act_runner buildkitd buildkit-runc ccache sccache distcc distccd icecc iceccd git git-remote-https prove tcltest runtest rr staticcheck golangci-lint pre-commit ansible ansible-playbook packer terraform vagrant",
-		textTool:  "grep egrep fgrep rg ag ack sed awk gawk mawk less more most cat bat head tail vi vim nvim emacs nano micro code helix hx kak ed tee echo printf man journalctl git diff jq find locate xdg-open ps pgrep pkill strings",
-		server:    "nginx apache2 httpd lighttpd caddy haproxy php-fpm php-cgi tomcat postgres mysqld mariadbd redis-server memcached mongod exim4 exim sendmail master named vsftpd proftpd smbd dovecot java gunicorn uwsgi puma unicorn",
-		debugger:  "gdb lldb lldb-server strace ltrace rr dlv delve perf bpftrace valgrind criu gdbserver gcore reptyr heaptrack uftrace systemd-coredump",
-		elevator:  "sudo su doas pkexec login sshd sshd-session cron crond atd run0 newgrp sg runuser setpriv chpst s6-setuidgid gosu su-exec start-stop-daemon",
-		jit:       "node nodejs java javaw firefox firefox-bin firefox-esr chrome chromium gjs gjs-console polkitd dotnet mono php php-fpm luajit deno bun julia qemu wine wine64 wineserver ruby pypy gnome-shell plasmashell cinnamon WebKitWebProcess thunderbird electron postgres topside erl beam.smp sbcl guile racket swipl gforth chez ocamlnat box64 rosetta",
-		terminal:  "xterm uxterm rxvt urxvt gnome-terminal gnome-terminal-server konsole alacritty kitty wezterm foot st terminator tilix xfce4-terminal lxterminal",
-		scheduler: "cron crond atd anacron sshd sshd-session systemd-cron fcron login",
-		runtime:   "dockerd containerd containerd-shim containerd-shim-runc-v2 runc crun youki podman conmon crio docker docker-proxy docker-init tini catatonit lxc-start lxcfs systemd-nspawn kubelet nerdctl buildkitd",
+		textTool:        "grep egrep fgrep rg ag ack sed awk gawk mawk less more most cat bat head tail vi vim nvim emacs nano micro code helix hx kak ed tee echo printf man journalctl git diff jq find locate xdg-open ps pgrep pkill strings",
+		server:          "nginx apache2 httpd lighttpd caddy haproxy php-fpm php-cgi tomcat postgres mysqld mariadbd redis-server memcached mongod exim4 exim sendmail master named vsftpd proftpd smbd dovecot java gunicorn uwsgi puma unicorn",
+		debugger:        "gdb lldb lldb-server strace ltrace rr dlv delve perf bpftrace valgrind criu gdbserver gcore reptyr heaptrack uftrace systemd-coredump",
+		elevator:        "sudo su doas pkexec login sshd sshd-session cron crond atd run0 newgrp sg runuser setpriv chpst s6-setuidgid gosu su-exec start-stop-daemon",
+		jit:             "node nodejs java javaw firefox firefox-bin firefox-esr chrome chromium gjs gjs-console polkitd dotnet mono php php-fpm luajit deno bun julia qemu wine wine64 wineserver ruby pypy gnome-shell plasmashell cinnamon WebKitWebProcess thunderbird electron postgres topside erl beam.smp sbcl guile racket swipl gforth chez ocamlnat box64 rosetta",
+		terminal:        "xterm uxterm rxvt urxvt gnome-terminal gnome-terminal-server konsole alacritty kitty wezterm foot st terminator tilix xfce4-terminal lxterminal",
+		scheduler:       "cron crond atd anacron sshd sshd-session systemd-cron fcron login",
+		containerEngine: "dockerd containerd containerd-shim containerd-shim-runc-v2 runc crun youki podman conmon crio docker docker-proxy docker-init tini catatonit lxc-start lxcfs systemd-nspawn kubelet nerdctl buildkitd",
 	} {
 		for name := range strings.FieldsSeq(names) {
 			classOf[name] |= c

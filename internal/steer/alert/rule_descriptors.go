@@ -57,7 +57,7 @@ func (s *subject) count() *Finding {
 		return f.because(fmt.Sprintf("its limit is %s", strconv.FormatUint(limit, 10)))
 	case grown >= openGrowth:
 		return f.because(fmt.Sprintf("%.0f more than %s ago", grown, s.now.Sub(s.files.firstAt).Round(time.Second)))
-	case open >= openMany && !s.is(server|browser|jit|runtime|builder):
+	case open >= openMany && !s.is(server|browser|jit|containerEngine|builder):
 		return f.because("it is not a program that holds many by trade")
 	}
 	return nil

@@ -50,7 +50,7 @@ func (s *subject) engineMemfd() bool {
 	if !strings.HasPrefix(s.executable(), "/memfd:runc_cloned") && !strings.HasPrefix(s.executable(), "/memfd:crun") {
 		return false
 	}
-	return s.below(runtime) != nil
+	return s.below(containerEngine) != nil
 }
 
 func judgeTemporary(s *subject) *Finding {

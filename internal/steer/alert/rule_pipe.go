@@ -16,7 +16,7 @@ var suspiciousPipe = Rule{
 	Severities: []Severity{Critical, Info},
 	Asks:       "Does a shell or an interpreter run what a download hands it, or take its commands from the network?",
 	Evidence:   "Descriptors: a shell's standard input is a pipe that curl, wget or a network cat writes into; a shell's input or output is an internet socket of another machine (a reverse shell); an interpreter reads its program from a memfd. Arguments of a shell's or interpreter's own -c: a download or a base64 decoder that is piped into a shell, an eval of a download, Python that ties a socket to its standard streams.",
-	Silent:     "Texts in the arguments of other programs, and quoted texts, which are data; sockets between processes of one machine, which node, systemd and IDEs give to their children; image builds and CI runners, where such pipes are Info.",
+	Silent:     "Texts in the arguments of other programs, and quoted texts, which are data; downloads that are piped into a program that has its commands in its arguments (python -m json.tool, perl -ne); sockets between processes of one machine, which node, systemd and IDEs give to their children; image builds and CI runners, where such pipes are Info.",
 	Limits:     "A download that is over before a snapshot leaves a pipe without a writer. A terminal of its own between the socket and the shell is seen only at the process that holds both. Steps on their own (download, chmod, run) are left to suspicious_exe_path.",
 	static:     judgeCommand,
 	watches:    func(s *subject) bool { return s.is(shell|interpreter) && takesInput(s) },
@@ -45,6 +45,9 @@ func (s *subject) streams() *Finding {
 	if f := s.reverse(); f != nil {
 		return f
 	}
+	if s.inlineCode() {
+		return nil // its input is data
+	}
 	for _, d := range s.inputs() {
 		if strings.Contains(d.Target, "memfd:") {
 			return s.say(rulePipe, Critical, "command matches pipe/download pattern: %s", first(s.args())).
@@ -63,6 +66,29 @@ func (s *subject) streams() *Finding {
 		}
 	}
 	return nil
+}
+
+// inlineCode reports whether the commands are in the arguments: sh -c,
+// python -c and -m, perl -ne, node -e, php -r.
+func (s *subject) inlineCode() bool {
+	letters := "eErpnR"
+	switch {
+	case s.is(shell):
+		letters = "c"
+	case strings.HasPrefix(stem(s.executable()), "py"):
+		letters = "cm"
+	}
+	for _, a := range s.args()[min(1, len(s.args())):] {
+		switch {
+		case a == "--eval", a == "--print":
+			return true
+		case !strings.HasPrefix(a, "-") || a == "-" || a == "--":
+			return false
+		case !strings.HasPrefix(a, "--") && strings.ContainsAny(a, letters):
+			return true
+		}
+	}
+	return false
 }
 
 // inputs are the descriptors that commands are read from: standard input, and

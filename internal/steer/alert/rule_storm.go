@@ -106,7 +106,7 @@ func (p *pass) countSpawn(s *subject) {
 // ordinarySpawn reports whether starting many such processes is ordinary.
 func (s *subject) ordinarySpawn() bool {
 	if s.service() && s.p.PPID == 1 {
-		return s.is(runtime) // a shim for every container; others are judged by unit
+		return s.is(containerEngine) // a shim for every container; others are judged by unit
 	}
 	if s.origin.trusted() || s.origin == unreadable && s.executable() == "" && s.inContainer() {
 		return true

@@ -47,7 +47,7 @@ func judgeThreads(s *subject) *Finding {
 	if s.usual(n, growing) {
 		return nil
 	}
-	untrusted := !s.origin.trusted() && s.origin != unreadable && !s.is(jit|interpreter|browser|builder|server|runtime)
+	untrusted := !s.origin.trusted() && s.origin != unreadable && !s.is(jit|interpreter|browser|builder|server|containerEngine)
 	if !growing && !untrusted && s.p.Threads < 2*tooManyThreads {
 		return nil
 	}

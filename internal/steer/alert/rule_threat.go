@@ -14,7 +14,7 @@ var knownThreat = Rule{
 	Severities: []Severity{Critical, Info},
 	Asks:       "Does a process bear the name of a known miner, or is it told to work for a mining pool?",
 	Evidence:   "The whole name is one of a list of miners and malware families, or an argument is the address of a pool (stratum+tcp://, stratum+ssl://, a known pool's host) or an option that only miners have, given to a program that does not merely search or show text.",
-	Silent:     "--threads alone says nothing. Searchers, pagers and editors may have such texts in their arguments, and so may shells and interpreters, whose commands are judged when they run. Names that ordinary programs share count only for a foreign executable. A miner that a package owns is Info: somebody installed it.",
+	Silent:     "--threads alone says nothing. Searchers, pagers and editors may have such texts in their arguments, and so may shells, whose commands are judged when they run; of an interpreter only an argument that is the address of a pool counts. Names that ordinary programs share count only for a foreign executable. A miner that a package owns is Info: somebody installed it.",
 	Limits:     "A renamed miner with a configuration file shows nothing here: see mining_behaviour. The lists age.",
 	static:     judgeThreat,
 }
@@ -32,10 +32,13 @@ func judgeThreat(s *subject) *Finding {
 		}
 		return f
 	}
-	if s.is(textTool | shell | interpreter | builder | debugger | browser) {
+	if s.is(textTool | shell | builder | debugger | browser) {
 		return nil
 	}
 	for _, a := range s.args()[min(1, len(s.args())):] {
+		if s.is(interpreter) && (!strings.HasPrefix(a, "stratum") || strings.ContainsAny(a, " \n")) {
+			continue // scripts have all kinds of arguments
+		}
 		if what := minerArgument(a); what != "" {
 			return s.say(ruleThreat, Critical, "command line matches known threat pattern: %s", s.args()[0]).
 				because(fmt.Sprintf("the argument %q is %s", cut(a, 80), what), s.origin.String(), s.lineage()).
