@@ -143,10 +143,11 @@ func rowShare(row, rows int) float64 {
 // steps is how many of all steps a value fills; what is known and not zero
 // fills at least one.
 func steps(v float32, top float64, all int) int {
-	if v != v || v <= 0 {
+	share := min(float64(v)/top, 1)
+	if !(share > 0) { // neither does what is not a number
 		return 0
 	}
-	return max(min(int(math.Round(float64(v)/top*float64(all))), all), 1)
+	return max(int(math.Round(share*float64(all))), 1)
 }
 
 // Level is one cell that stands for a share, from 0 to 1.
@@ -154,7 +155,7 @@ func (a Area) Level(x, y int, share float64, style theme.Style) {
 	levels := a.canvas.glyphs.levels
 	n := 0
 	if share > 0 {
-		n = max(min(int(math.Round(share*float64(len(levels)-1))), len(levels)-1), 1)
+		n = max(int(math.Round(min(share, 1)*float64(len(levels)-1))), 1)
 	}
 	a.set(x, y, levels[n], style)
 }
@@ -168,11 +169,11 @@ func (a Area) Rule(y int, style theme.Style) {
 
 // ScrollBar draws, in the last column, which part of all rows is seen.
 func (a Area) ScrollBar(first, shown, all int, style theme.Style) {
-	if all <= shown || a.H <= 0 {
+	if shown <= 0 || all <= shown || a.H <= 0 {
 		return
 	}
 	size := max(a.H*shown/all, 1)
-	from := min(a.H*first/all, a.H-size)
+	from := min(a.H*max(first, 0)/all, a.H-size)
 	if first+shown >= all {
 		from = a.H - size
 	}
