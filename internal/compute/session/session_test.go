@@ -286,7 +286,7 @@ func TestTimeouts(t *testing.T) {
 }
 
 // settle gives the child the moment of quiet in which it forks its keeper.
-func settle() { time.Sleep(30 * time.Millisecond) }
+func settle() { time.Sleep(150 * time.Millisecond) }
 
 func TestCancel(t *testing.T) {
 	w := open(t, nil)
@@ -310,7 +310,11 @@ func TestCancel(t *testing.T) {
 	if err := <-waiting; !errors.Is(err, context.Canceled) {
 		t.Errorf("waiting call: %v", err)
 	}
-	if p := w.Progress(); p.Stdout.Head != "begun" {
+	p := w.Progress()
+	for i := 0; p.Stdout.Head == "" && i < 500; i++ {
+		p = w.Progress()
+	}
+	if p.Stdout.Head != "begun" {
 		t.Errorf("progress %+v", p)
 	}
 	if !w.Cancel() {
