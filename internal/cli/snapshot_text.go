@@ -229,7 +229,7 @@ func (v snapshotView) devices(s *model.System) {
 		case *f.Total > 0 && *f.Free <= *f.Total:
 			used := *f.Total - *f.Free
 			filesystems.add(brief(f.Mount.Point, 40), brief(f.Mount.Type, 12), size(float64(used)), sizeAt(f.Available),
-				fmt.Sprintf("%.0f %%", float64(used)/float64(*f.Total)*100))
+				fmt.Sprintf("%.0f %%", fullness(used, f)))
 		}
 	}
 	v.table(filesystems, "")
@@ -240,6 +240,15 @@ func (v snapshotView) devices(s *model.System) {
 		}
 	}
 	v.table(interfaces, "")
+}
+
+// fullness is the share that is taken of what users can have, in percent, as df
+// shows it.
+func fullness(used uint64, f *proc.Usage) float64 {
+	if f.Available == nil || used+*f.Available == 0 {
+		return 0
+	}
+	return 100 * float64(used) / float64(used+*f.Available)
 }
 
 func active(figures ...model.Figure) bool {

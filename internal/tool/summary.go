@@ -310,10 +310,29 @@ func linuxOf(o *model.Observation, s sum, containers model.Figure) environment {
 		own.Value -= containers.Value
 	}
 	e.CPUPercent = figure(own, 1)
+	if why := incomplete(o); why != "" {
+		e.MemoryBytes, e.Reason = nil, "memory: "+why
+	}
 	if o.TableError != nil {
-		e.MemoryBytes, e.Reason = nil, plaintext.Line(o.TableError.Error())
+		e.Status = string(container.Unreachable)
 	}
 	return e
+}
+
+// incomplete says why the sum over the processes is not that of the machine; ""
+// when it is.
+func incomplete(o *model.Observation) string {
+	switch {
+	case o.TableError != nil:
+		return plaintext.Line(o.TableError.Error())
+	case o.Hidden:
+		return "other users' processes are hidden (hidepid)"
+	case o.Namespaced:
+		return "only the processes of this PID namespace are visible"
+	case len(o.Processes) == 0:
+		return "no process was seen"
+	}
+	return ""
 }
 
 func orUnknown(reason string) string {
@@ -415,7 +434,7 @@ func networkOf(all []model.Interface) (shown []networkSummary, left int) {
 	traffic := func(i model.Interface) float64 {
 		return i.RxBytes.Or(0) + i.TxBytes.Or(0) + i.Errors.Or(0) + i.Drops.Or(0)
 	}
-	active := slices.DeleteFunc(slices.Clone(all), func(i model.Interface) bool { return i.Name == "lo" || traffic(i) == 0 })
+	active := slices.DeleteFunc(slices.Clone(all), func(i model.Interface) bool { return traffic(i) == 0 })
 	slices.SortStableFunc(active, func(a, b model.Interface) int { return cmp.Compare(traffic(b), traffic(a)) })
 	for _, i := range active[:min(len(active), shownInterfaces)] {
 		shown = append(shown, networkSummary{shortText(i.Name), figure(i.RxBytes, 0), figure(i.TxBytes, 0), notable(i.Errors), notable(i.Drops)})
@@ -476,6 +495,9 @@ func notMeasuredOf(o *model.Observation) []notMeasured {
 	all := []notMeasured{}
 	if o.RatesAbsent != "" {
 		all = append(all, notMeasured{"rates", o.RatesAbsent})
+	}
+	if o.Hidden || o.Namespaced {
+		all = append(all, notMeasured{"other processes", incomplete(o)})
 	}
 	for _, figure := range slices.Sorted(maps.Keys(o.System.Absent)) {
 		reason := o.System.Absent[figure]
@@ -563,7 +585,7 @@ func (s *summary) textOfDevices(b *strings.Builder) {
 			fmt.Fprintf(b, "\nfilesystem %s: %s", f.Mount, f.Absent)
 			continue
 		}
-		fmt.Fprintf(b, "\nfilesystem %s: %s%% of %s used", f.Mount, number(f.UsedPercent), sizeOf(f.Total))
+		fmt.Fprintf(b, "\nfilesystem %s: %s%% full, %s available of %s", f.Mount, number(f.UsedPercent), sizeOf(f.Available), sizeOf(f.Total))
 	}
 	for _, n := range s.Network {
 		fmt.Fprintf(b, "\nnetwork %s: in %s/s, out %s/s", n.Name, rate(n.Rx), rate(n.Tx))

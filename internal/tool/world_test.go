@@ -201,7 +201,7 @@ func TestUnitedSummary(t *testing.T) {
 		`"zfs_arc_bytes":1073741824`,
 		`"disks":[{"name":"sda","read_bytes_per_s":1048576,"write_bytes_per_s":0,"utilisation_percent":45.7,"latency_ms":3.2}],"idle_disks_left_out":2`,
 		`{"mount":"/mnt/nfs","type":"nfs4","absent":"timed out"}`, `"filesystems_left_out":1`,
-		`"network":[{"name":"eth0","rx_bytes_per_s":1000,"tx_bytes_per_s":10,"drops_per_s":2}],"idle_interfaces_left_out":2`,
+		`"network":[{"name":"eth0","rx_bytes_per_s":1000,"tx_bytes_per_s":10,"drops_per_s":2},{"name":"lo","rx_bytes_per_s":5}],"idle_interfaces_left_out":1`,
 		`"own_limits":{"cgroup":"/user.slice","cpu_cores":4}`,
 		`"not_measured":[{"figure":"pressure_io","reason":"not supported by this kernel"}]`,
 		`"counts":{"processes":5,"containers":1,"units":1}`,

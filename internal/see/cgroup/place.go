@@ -93,7 +93,7 @@ func (h *Hierarchies) placeController(lines []proc.CgroupLine, k kind, cut func(
 	if mounted {
 		return directory{absence: NotPlaced}
 	}
-	return directory{absence: NotEnabled}
+	return directory{absence: h.unmounted(NotEnabled)}
 }
 
 func (h *Hierarchies) placeUnified(lines []proc.CgroupLine, cut func(string) (string, bool)) directory {
@@ -116,7 +116,7 @@ func (h *Hierarchies) placeUnified(lines []proc.CgroupLine, cut func(string) (st
 	if mounted {
 		return directory{absence: NotPlaced}
 	}
-	return directory{absence: proc.Unsupported}
+	return directory{absence: h.unmounted(proc.Unsupported)}
 }
 
 // directory translates a path of the hierarchy into a folder below the mount.
@@ -264,4 +264,13 @@ func holdsID(element string) bool {
 		}
 	}
 	return false
+}
+
+// unmounted is why a hierarchy that is nowhere mounted gives nothing: in a
+// recorded tree nobody knows whether it was.
+func (h *Hierarchies) unmounted(live proc.Reason) proc.Reason {
+	if len(h.mounts) == 0 && !h.fs.Live() {
+		return proc.NotRecorded
+	}
+	return live
 }

@@ -42,6 +42,8 @@ type Observation struct {
 	RatesAbsent string
 	// TableError is why there are no processes; nil when the table was read.
 	TableError error
+	// Namespaced is true when only the processes of a PID namespace are seen.
+	Namespaced bool
 	// Hidden is true when the kernel hides other users' processes from us.
 	Hidden bool
 	// CPUs is the number of logical CPUs, the denominator of all percentages.

@@ -50,6 +50,7 @@ func (w *window) observe() *Observation {
 		Window:     w.elapsed,
 		TableError: w.after.TableError,
 		Hidden:     w.after.Hidden,
+		Namespaced: w.after.Namespaced,
 		CPUs:       w.after.System.CPUs,
 		Engines:    w.after.Engines,
 		Warnings:   append([]string(nil), w.after.Warnings...),

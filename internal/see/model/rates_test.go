@@ -266,3 +266,17 @@ func TestRatesAreNeverNegative(t *testing.T) {
 		}
 	})
 }
+
+// However late a line was read, the modes of the time that passed add up.
+func TestModesAddUpToTheTimeThatPassed(t *testing.T) {
+	t.Parallel()
+	before, after := passAt(0), passAt(1)
+	before.System.Kernel, after.System.Kernel = kernel(0, 0, 0), kernel(1700, 0, 15)
+	o := Between(before, after)
+	m := o.System.Modes
+	sum := m.User.Value + m.Nice.Value + m.System.Value + m.Idle.Value + m.IOWait.Value + m.IRQ.Value + m.SoftIRQ.Value + m.Steal.Value
+	if math.Abs(sum-100) > 1e-9 || m.User.Value > 100 {
+		t.Errorf("the modes add up to %v: %+v", sum, m)
+	}
+	near(t, "Busy", o.System.Busy, m.User.Value)
+}

@@ -34,9 +34,9 @@ func (w *window) cpu(s *System, then, now *sample.System) {
 	if then.Kernel == nil || now.Kernel == nil {
 		return
 	}
-	s.Modes = modesOf(then.Kernel.Total, now.Kernel.Total, w.share, w.after.System.CPUs)
-	s.Busy = busyShare(then.Kernel.Total, now.Kernel.Total, func(ticks uint64) Figure { return capped(w.share(ticks, w.after.System.CPUs), 100) })
-	s.Cores = w.cores(then.Kernel.CPUs, now.Kernel.CPUs)
+	s.Modes = modesOf(then.Kernel.Total, now.Kernel.Total)
+	s.Busy = busyShare(then.Kernel.Total, now.Kernel.Total)
+	s.Cores = cores(then.Kernel.CPUs, now.Kernel.CPUs)
 	if n, ok := difference(then.Kernel.ContextSwitches, now.Kernel.ContextSwitches); ok {
 		s.ContextSwitches = Known(float64(n) / w.elapsed.Seconds())
 	}
@@ -45,34 +45,60 @@ func (w *window) cpu(s *System, then, now *sample.System) {
 	}
 }
 
-// busyTicks is work: idle, iowait and steal are not, and guest time is already
-// inside user.
-func busyTicks(t proc.CPUTimes) []uint64 {
-	return []uint64{t.User, t.Nice, t.System, t.IRQ, t.SoftIRQ}
+// columnsOf are the columns of a cpu line that add up to the time that passed:
+// guest time is already inside user, and guest_nice inside nice.
+func columnsOf(t proc.CPUTimes) [8]uint64 {
+	return [...]uint64{t.User, t.Nice, t.System, t.Idle, t.IOWait, t.IRQ, t.SoftIRQ, t.Steal}
 }
 
-// busyShare is unknown if any of the counters ran backwards.
-func busyShare(then, now proc.CPUTimes, share func(uint64) Figure) Figure {
-	var sum uint64
-	before, after := busyTicks(then), busyTicks(now)
+// busyColumns are those that are work: idle, iowait and steal are not.
+var busyColumns = [8]bool{0: true, 1: true, 2: true, 5: true, 6: true}
+
+// passed is the ticks between two lines. Shares are of these rather than of the
+// clock, so that they add up to 100 however late a line was read. A column that
+// ran backwards (steal and iowait do) did not pass.
+func passed(then, now proc.CPUTimes) (total uint64) {
+	before, after := columnsOf(then), columnsOf(now)
 	for i := range after {
+		if delta, ok := growth(before[i], after[i]); ok {
+			total += delta
+		}
+	}
+	return total
+}
+
+func shareOf(ticks, total uint64) Figure {
+	if total == 0 {
+		return Figure{}
+	}
+	return Known(float64(ticks) / float64(total) * 100)
+}
+
+// busyShare is unknown if any column of work ran backwards.
+func busyShare(then, now proc.CPUTimes) Figure {
+	var sum uint64
+	before, after := columnsOf(then), columnsOf(now)
+	for i := range after {
+		if !busyColumns[i] {
+			continue
+		}
 		delta, ok := growth(before[i], after[i])
 		if !ok {
 			return Figure{}
 		}
 		sum += delta
 	}
-	return capped(share(sum), 100)
+	return shareOf(sum, passed(then, now))
 }
 
-func modesOf(then, now proc.CPUTimes, share func(uint64, int) Figure, cpus int) CPUModes {
-	columns := min(then.Columns, now.Columns)
+func modesOf(then, now proc.CPUTimes) CPUModes {
+	columns, total := min(then.Columns, now.Columns), passed(then, now)
 	mode := func(column int, then, now uint64) Figure {
 		delta, ok := growth(then, now)
 		if !ok || column > columns {
 			return Figure{}
 		}
-		return capped(share(delta, cpus), 100)
+		return shareOf(delta, total)
 	}
 	return CPUModes{
 		User: mode(1, then.User, now.User), Nice: mode(2, then.Nice, now.Nice),
@@ -83,7 +109,7 @@ func modesOf(then, now proc.CPUTimes, share func(uint64, int) Figure, cpus int) 
 	}
 }
 
-func (w *window) cores(then, now []proc.CPU) []Core {
+func cores(then, now []proc.CPU) []Core {
 	earlier := make(map[int]proc.CPUTimes, len(then))
 	for _, c := range then {
 		earlier[c.ID] = c.Times
@@ -92,14 +118,14 @@ func (w *window) cores(then, now []proc.CPU) []Core {
 	for _, c := range now {
 		core := Core{ID: c.ID}
 		if before, ok := earlier[c.ID]; ok {
-			core.Busy = busyShare(before, c.Times, func(ticks uint64) Figure { return w.share(ticks, 1) })
+			core.Busy = busyShare(before, c.Times)
 		}
 		cores = append(cores, core)
 	}
 	return cores
 }
 
-// capped cuts what the coarseness of ticks puts above the possible.
+// capped cuts what the coarseness of the kernel's clock puts above the possible.
 func capped(f Figure, limit float64) Figure {
 	f.Value = min(f.Value, limit)
 	return f

@@ -233,7 +233,7 @@ func (c *Catalogue) addProcesses(o *model.Observation, rows []int) {
 		}
 		if g := containerAround(o, p.Group); g >= 0 && rows[g] >= 0 {
 			r.Environment = c.environment(&o.Groups[g])
-			if r.Environment != WSL {
+			if r.Environment != WSL && o.Groups[g].Container {
 				r.Source = o.Groups[g].Placement.ContainerID
 				r.NativeID = r.Source + ":" + r.NativeID
 			}
@@ -242,10 +242,10 @@ func (c *Catalogue) addProcesses(o *model.Observation, rows []int) {
 	}
 }
 
-// containerAround returns the innermost container around group g, or -1.
+// containerAround returns the innermost container or pod around group g, or -1.
 func containerAround(o *model.Observation, g int) int {
 	for hops := 0; g >= 0 && hops <= len(o.Groups); hops++ {
-		if o.Groups[g].Container {
+		if o.Groups[g].Container || o.Groups[g].Placement.PodUID != "" {
 			return g
 		}
 		g = o.Groups[g].Parent

@@ -112,6 +112,17 @@ func TestEnvironments(t *testing.T) {
 	}
 }
 
+// A process of a pod that is in none of its containers is the pod's.
+func TestAPodsOwnProcess(t *testing.T) {
+	t.Parallel()
+	o := world()
+	o.Processes[0].Group = 5
+	init := find(t, build(t, o, Flavour{}), "init")
+	if init.Environment != Kubernetes || init.NativeID != "1" || init.Source != "" {
+		t.Errorf("%+v", init)
+	}
+}
+
 // The contract has no application rows on Linux and only processes that both
 // samples saw; a process of a Docker container is named by both its ids.
 func TestWSLFlavour(t *testing.T) {

@@ -48,6 +48,10 @@ func (s *Sampler) entryOf(pid int32, stat *proc.Stat) *entry {
 	case e.facts.Comm == string(stat.Comm) && e.startCode == stat.StartCode && e.argStart == stat.ArgStart && !s.due(e):
 		return e
 	}
+	if stat.State == 'Z' && e.facts != nil {
+		e.readAt = s.now // a zombie tells nothing new: what it was stays
+		return e
+	}
 	e.settled = !s.youngAt(stat)
 	e.startCode, e.argStart = stat.StartCode, stat.ArgStart
 	e.facts = s.readFacts(pid, stat)
@@ -100,6 +104,12 @@ func (s *Sampler) readFacts(pid int32, stat *proc.Stat) *Facts {
 		}
 		return f
 	}
+	if stat.State == 'Z' {
+		for _, what := range []string{"args", "executable", "directory"} {
+			f.missing(what, Ended)
+		}
+		return f
+	}
 	if args, err := s.fs.Cmdline(pid); err != nil {
 		f.missing("args", s.fs.ReasonOf(err))
 	} else {
@@ -121,6 +131,9 @@ func (s *Sampler) readFacts(pid int32, stat *proc.Stat) *Facts {
 // KernelTask is the reason why a kernel task has no arguments, executable or
 // directory.
 const KernelTask proc.Reason = "kernel task"
+
+// Ended is the reason why a zombie has none of them any more.
+const Ended proc.Reason = "the process has ended (zombie)"
 
 func (f *Facts) missing(what string, why proc.Reason) {
 	if f.Absent == nil {

@@ -32,6 +32,9 @@ type Pass struct {
 	Engines []container.Listing
 	// TableError is why the process table could not be read; nil when it was.
 	TableError error
+	// Namespaced is true when the table is that of a PID namespace inside the
+	// machine (a container): processes outside of it are not in it.
+	Namespaced bool
 	// Hidden is true when the kernel hides other users' processes from us.
 	Hidden bool
 	// Denied counts processes of which less could be read than their owner

@@ -210,6 +210,12 @@ func (s *Sampler) warn(pass *Pass) {
 		pass.Warnings = append(pass.Warnings, fmt.Sprintf(
 			"proc is mounted with hidepid=%s: other users' processes are hidden and missing from every list and sum", mode))
 	}
+	if pass.Namespaced = s.namespaced(pass); pass.Namespaced {
+		pass.Warnings = append(pass.Warnings, "only the processes of this PID namespace (a container) are visible: those outside of it are missing from every list and sum")
+	}
+	if !s.fs.Live() && s.fs.Root() == "/" {
+		pass.Warnings = append(pass.Warnings, "no procfs is mounted at the root: what is there is read like a recorded tree")
+	}
 	if pass.Malformed > 0 {
 		pass.Warnings = append(pass.Warnings, fmt.Sprintf("%d processes had a stat line that could not be understood and are left out", pass.Malformed))
 	}
@@ -222,3 +228,15 @@ func (s *Sampler) warn(pass *Pass) {
 		}
 	}
 }
+
+// namespaced reports whether the table lacks kthreadd, process 2 of every whole
+// machine, though nothing hides it.
+func (s *Sampler) namespaced(pass *Pass) bool {
+	if !pass.Live || pass.Hidden || pass.TableError != nil {
+		return false
+	}
+	at, found := slices.BinarySearchFunc(pass.Processes, int32(kthreadd), func(p Process, pid int32) int { return int(p.PID) - int(pid) })
+	return !found || !pass.Processes[at].Kernel
+}
+
+const kthreadd = 2

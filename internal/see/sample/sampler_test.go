@@ -289,3 +289,32 @@ func TestAnUnreadableTableIsAWarning(t *testing.T) {
 		t.Errorf("%+v", pass)
 	}
 }
+
+func TestAZombieSaysThatItHasEnded(t *testing.T) {
+	t.Parallel()
+	pass := take(t, tree(t, map[string]string{"proc/10/stat": statLine(10, "gone", 'Z', 0, 0, 0, 1), "proc/10/status": "Uid:\t0\t0\t0\t0\n"}))
+	if absent := pass.Processes[0].Facts.Absent; absent["executable"] != Ended || absent["directory"] != Ended || absent["args"] != Ended {
+		t.Errorf("%v", absent)
+	}
+}
+
+// Every whole machine has kthreadd as process 2, unless it is hidden.
+func TestATableWithoutKthreaddIsOfAPIDNamespace(t *testing.T) {
+	t.Parallel()
+	s := &Sampler{}
+	whole := []Process{{PID: 1}, {PID: 2, Kernel: true}, {PID: 30}}
+	for why, test := range map[string]struct {
+		pass Pass
+		want bool
+	}{
+		"a whole machine":    {Pass{Live: true, Processes: whole}, false},
+		"a namespace":        {Pass{Live: true, Processes: []Process{{PID: 1}, {PID: 2}}}, true},
+		"a namespace of one": {Pass{Live: true, Processes: []Process{{PID: 1}}}, true},
+		"hidden by hidepid":  {Pass{Live: true, Hidden: true, Processes: []Process{{PID: 30}}}, false},
+		"a recorded tree":    {Pass{Processes: []Process{{PID: 1}}}, false},
+	} {
+		if got := s.namespaced(&test.pass); got != test.want {
+			t.Errorf("%s: %v, want %v", why, got, test.want)
+		}
+	}
+}

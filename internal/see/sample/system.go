@@ -4,6 +4,7 @@ package sample
 
 import (
 	"context"
+	"runtime"
 
 	"topside/internal/see/cgroup"
 	"topside/internal/see/proc"
@@ -118,11 +119,13 @@ func (r *systemReader) countCPUs(s *System) int {
 	if s.Kernel != nil && len(s.Kernel.CPUs) > 0 {
 		return len(s.Kernel.CPUs)
 	}
-	n, err := r.fs.OnlineCPUs()
-	if err != nil {
-		return 0
+	if n, err := r.fs.OnlineCPUs(); err == nil {
+		return n
 	}
-	return n
+	if r.fs.Live() && r.fs.Root() == "/" {
+		return runtime.NumCPU() // what we may run on, when no file tells
+	}
+	return 0
 }
 
 // parsed reads a kept file and parses it.
