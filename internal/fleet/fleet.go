@@ -347,6 +347,16 @@ func (f *Fleet) Call(ctx context.Context, name, method string, params json.RawMe
 	return result, err
 }
 
+// Notify sends a notification to a host that is connected; elsewhere it does nothing
+// but say so.
+func (f *Fleet) Notify(ctx context.Context, name, method string, params json.RawMessage) error {
+	l := f.Started(name)
+	if l == nil {
+		return &host.UnknownError{Name: name}
+	}
+	return l.Notify(ctx, method, params)
+}
+
 // Tool calls a tool on a known host, if the host's entry permits it; readOnly is the
 // tool's annotation.
 func (f *Fleet) Tool(ctx context.Context, name, tool string, readOnly bool, arguments json.RawMessage) (json.RawMessage, error) {

@@ -96,6 +96,16 @@ type content struct {
 	Text string `json:"text"`
 }
 
+// Enable tells a tool server of the topup contract that this side answers
+// (_enable_back_channel). One that does not know the tool goes on without.
+func Enable(ctx context.Context, call transfer.Caller) error {
+	_, err := call(ctx, "tools/call", json.RawMessage(`{"name":"_enable_back_channel","arguments":{}}`))
+	if ctx.Err() != nil {
+		return err
+	}
+	return nil
+}
+
 // Root is a folder that confines; it implements transfer.BlobStore.
 type Root string
 

@@ -224,7 +224,9 @@ func (a *attachment) control(body []byte) (end bool, err error) {
 	case frame.OpEnd:
 		a.d.c.Logger.Info("a front end ends the daemon", "front", a.front.id)
 		a.answer(n.ID, struct{}{}, nil)
-		a.finish()
+		ctx, cancel := context.WithTimeout(context.Background(), flushWait)
+		_ = a.out.Flush(ctx)
+		cancel()
 		a.d.cancel()
 		return true, nil
 	default:

@@ -270,6 +270,7 @@ func receive(c *net.UnixConn) (byte, []*os.File, error) {
 type channel struct {
 	in, out *os.File
 	relay   *net.UnixConn
+	ending  func() bool // the daemon itself ends
 	once    sync.Once
 }
 
@@ -278,7 +279,9 @@ func (c *channel) Write(b []byte) (int, error) { return c.out.Write(b) }
 
 func (c *channel) Close() error {
 	c.once.Do(func() {
-		_, _ = c.relay.Write([]byte{orderly}) // it may be gone
+		if !c.ending() {
+			_, _ = c.relay.Write([]byte{orderly}) // it may be gone
+		}
 		c.relay.Close()
 		c.in.Close()
 		c.out.Close()
@@ -287,7 +290,7 @@ func (c *channel) Close() error {
 }
 
 func (d *Daemon) relayed(relay *net.UnixConn, in, out *os.File) {
-	c := &channel{in: in, out: out, relay: relay}
+	c := &channel{in: in, out: out, relay: relay, ending: func() bool { return d.ctx.Err() != nil }}
 	defer c.Close()
 	if _, err := io.WriteString(out, frame.Mark+frame.Form+"\n"); err != nil {
 		return

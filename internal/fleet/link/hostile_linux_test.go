@@ -25,8 +25,8 @@ func hostileLink(t *testing.T, mode string, change func(*link.Options)) *link.Li
 		"topside": "#!/bin/sh\nexec " + self(t) + " hostile " + mode + "\n",
 	}})
 	return linkTo(t, s, func(o *link.Options) {
-		o.ConnectWait = 3 * time.Second
-		o.Ping, o.Patience = 100*time.Millisecond, time.Second
+		o.ConnectWait = 8 * time.Second
+		o.Ping, o.Patience = 100*time.Millisecond, 2*time.Second
 		if change != nil {
 			change(o)
 		}
@@ -57,11 +57,11 @@ func TestHostileFarSidesCostTheirDeadlineAtMost(t *testing.T) {
 		t.Run(tt.mode, func(t *testing.T) {
 			t.Parallel()
 			l := hostileLink(t, tt.mode, nil)
-			ctx, cancel := context.WithTimeout(context.Background(), 6*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), 12*time.Second)
 			defer cancel()
 			began := time.Now()
 			_, err := l.Call(ctx, "echo", nil)
-			if took := time.Since(began); took > 7*time.Second {
+			if took := time.Since(began); took > 14*time.Second {
 				t.Errorf("took %v", took)
 			}
 			if err == nil || !regexp.MustCompile(tt.want).MatchString(err.Error()) {
@@ -96,8 +96,8 @@ func TestALateAnswerIsDropped(t *testing.T) {
 
 func TestForgedRepliesReachNobody(t *testing.T) {
 	t.Parallel()
-	l := hostileLink(t, "replies", nil)
-	got, err := l.Call(within(t, 10*time.Second), "echo", nil)
+	l := hostileLink(t, "replies", func(o *link.Options) { o.Patience = 20 * time.Second })
+	got, err := l.Call(within(t, 30*time.Second), "echo", nil)
 	if err != nil || string(got) != `"late"` {
 		t.Errorf("got %s, %v", got, err)
 	}

@@ -585,6 +585,7 @@ func (l *Link) Drop(ctx context.Context, endDaemon bool) {
 		return
 	}
 	if endDaemon && s.can(frame.CanEnd) {
+		s.ending.Store(true)
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		_ = s.Ask(ctx, frame.OpEnd, nil, nil) // one that does not listen is left behind
 		cancel()

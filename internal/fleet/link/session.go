@@ -39,6 +39,7 @@ type session struct {
 	welcome frame.Welcome
 	able    map[string]bool
 	latency atomic.Int64
+	ending  atomic.Bool   // the daemon was told to end
 	serving chan struct{} // a place for each request being served
 	unasked int           // owned by the reader
 
@@ -177,7 +178,7 @@ func (s *session) farewell() {
 func (s *session) fate(c *call, err error) Work {
 	var e *ssh.Error
 	switch {
-	case errors.As(err, &e) && e.Status == daemon.ExitDaemonGone:
+	case s.ending.Load(), errors.As(err, &e) && e.Status == daemon.ExitDaemonGone:
 		return Ended
 	case !s.conn.Framed:
 		return Ended // an original topup ends with its tunnel

@@ -225,7 +225,12 @@ func TestAnEndedDaemonTakesItsSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := l.State().Far.Instance
+	done := inFlight(t, l, 30000)
 	l.Drop(ctx, true)
+	var b *link.BrokenError
+	if err := <-done; !errors.As(err, &b) || b.Work != link.Ended {
+		t.Errorf("the call under way: %v", err)
+	}
 	if err := l.Connect(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -298,6 +303,25 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestADaemonThatIsToldToEndSaysSo(t *testing.T) {
+	t.Parallel()
+	s := farHost(t, fleettest.Options{})
+	l := linkTo(t, s, nil)
+	done := inFlight(t, l, 30000)
+	for _, pid := range s.Processes("fleet-daemon") {
+		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var b *link.BrokenError
+	if err := <-done; !errors.As(err, &b) || b.Work != link.Ended {
+		t.Errorf("the call under way: %v", err)
+	}
+	fleettest.Eventually(t, 5*time.Second, "nothing is left", func() bool {
+		return len(s.Processes("fleet-")) == 0 && len(s.Sessions()) == 0
+	})
 }
 
 // An original topup is reached by a forwarded socket, and ends with the tunnel.

@@ -20,8 +20,10 @@ import (
 	"testing"
 	"time"
 
+	"topside/internal/fleet/daemon"
 	"topside/internal/fleet/fleettest"
 	"topside/internal/fleet/link"
+	"topside/internal/fleet/ssh"
 	"topside/internal/fleet/transfer"
 )
 
@@ -294,7 +296,7 @@ func TestATransferGoesOnAfterABreak(t *testing.T) {
 			t.Parallel()
 			s, l := far(t)
 			ctx := within(t, 100*time.Second)
-			data := content(48<<20, 1)
+			data := content(24<<20, 1)
 			dir := t.TempDir()
 			from := write(t, dir+"/from", data, 0o640)
 			cut := func() {
@@ -316,7 +318,7 @@ func TestATransferGoesOnAfterABreak(t *testing.T) {
 			if err := l.Connect(ctx); err != nil {
 				t.Fatal(err)
 			}
-			r, err := transfer.Push(ctx, l, from, "~/deep/file", transfer.Options{Progress: cutter(l, 12<<20, 2, cut)})
+			r, err := transfer.Push(ctx, l, from, "~/deep/file", transfer.Options{Progress: cutter(l, 7<<20, 2, cut)})
 			if err != nil {
 				t.Fatalf("push: %v", err)
 			}
@@ -326,7 +328,7 @@ func TestATransferGoesOnAfterABreak(t *testing.T) {
 			if got, err := os.ReadFile(s.Home + "/deep/file"); err != nil || !bytes.Equal(got, data) {
 				t.Fatalf("push: %d bytes, %v", len(got), err)
 			}
-			r, err = transfer.Pull(ctx, l, "~/deep/file", dir+"/back", "", transfer.Options{Progress: cutter(l, 12<<20, 2, cut)})
+			r, err = transfer.Pull(ctx, l, "~/deep/file", dir+"/back", "", transfer.Options{Progress: cutter(l, 7<<20, 2, cut)})
 			if err != nil {
 				t.Fatalf("pull: %v", err)
 			}
@@ -437,7 +439,7 @@ func TestCallsGoOnBesideATransfer(t *testing.T) {
 	t.Parallel()
 	s, l := far(t)
 	ctx := within(t, 60*time.Second)
-	from := write(t, s.Dir+"/from", content(64<<20, 5), 0o600)
+	from := write(t, s.Dir+"/from", content(24<<20, 5), 0o600)
 	if err := l.Connect(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -505,4 +507,104 @@ func TestSweepTakesOnlyWhatIsOld(t *testing.T) {
 	if err != nil || len(entries) != 1 {
 		t.Errorf("journal: %v, %v", entries, err)
 	}
+}
+
+// A front end that is killed in the middle of a push leaves a partial file, which the
+// daemon removes when nobody has resumed it.
+func TestAKilledFrontEndsPartialFileIsRemoved(t *testing.T) {
+	t.Parallel()
+	socket := fleettest.RunDaemon(t, daemon.Config{Keep: time.Second})
+	dir := t.TempDir()
+	from := write(t, dir+"/from", content(64<<20, 6), 0o600)
+	var conn *ssh.Conn
+	l := link.New(link.Options{Host: "near", Surface: "test", Dial: func(ctx context.Context) (*ssh.Conn, error) {
+		if conn != nil {
+			return nil, errors.New("gone")
+		}
+		var err error
+		conn, err = fleettest.DialSocket(socket)(ctx)
+		return conn, err
+	}})
+	defer l.Close()
+	_, err := transfer.Push(within(t, 30*time.Second), l, from, dir+"/to", transfer.Options{Attempts: 1, Progress: func(done, _ int64) {
+		if done > 8<<20 {
+			conn.Close()
+		}
+	}})
+	var b *transfer.BrokenError
+	if !errors.As(err, &b) || b.Total != 64<<20 || !strings.Contains(err.Error(), "goes on from there") {
+		t.Fatalf("got %v", err)
+	}
+	if len(leftovers(t, dir)) != 1 {
+		t.Errorf("nothing to resume: %v", leftovers(t, dir))
+	}
+	fleettest.Eventually(t, 10*time.Second, "the partial file is removed", func() bool { return leftovers(t, dir) == nil })
+}
+
+// Random faults for a few seconds: every file that was said to be there is whole,
+// every call ends, and nothing is left.
+func TestSoak(t *testing.T) {
+	t.Parallel()
+	s, l := far(t)
+	ctx := within(t, 120*time.Second)
+	if err := l.Connect(ctx); err != nil {
+		t.Fatal(err)
+	}
+	until := time.Now().Add(6 * time.Second)
+	var group sync.WaitGroup
+	group.Go(func() {
+		r := rand.New(rand.NewPCG(1, 2))
+		for time.Now().Before(until) {
+			time.Sleep(time.Duration(200+r.IntN(500)) * time.Millisecond)
+			victims := s.Processes([]string{"fleet-relay", "fleet-daemon"}[r.IntN(2)])
+			if r.IntN(2) == 0 {
+				victims = []int{l.State().PID}
+			}
+			for _, pid := range victims {
+				if pid > 0 {
+					_ = syscall.Kill(pid, syscall.SIGKILL)
+				}
+			}
+		}
+	})
+	data := content(6<<20, 7)
+	from := write(t, s.Dir+"/from", data, 0o600)
+	var moved, failed, calls atomic.Int32
+	for w := range 3 {
+		group.Go(func() {
+			for i := 0; time.Now().Before(until); i++ {
+				name := fmt.Sprintf("%s/w%d-%d", s.Home, w, i)
+				if _, err := transfer.Push(ctx, l, from, name, transfer.Options{}); err != nil {
+					failed.Add(1)
+					continue
+				}
+				moved.Add(1)
+				if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, data) {
+					t.Errorf("%s: %d bytes, %v", name, len(got), err)
+				}
+			}
+		})
+	}
+	group.Go(func() {
+		for time.Now().Before(until) {
+			short, cancel := context.WithTimeout(ctx, 2*time.Second)
+			began := time.Now()
+			_, _ = l.Call(short, "echo", nil)
+			cancel()
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("a call took %v", took)
+			}
+			calls.Add(1)
+		}
+	})
+	group.Wait()
+	t.Logf("%d files moved, %d gave up, %d calls", moved.Load(), failed.Load(), calls.Load())
+	if moved.Load() == 0 {
+		t.Error("nothing was moved")
+	}
+	if err := l.Connect(ctx); err != nil {
+		t.Error(err)
+	}
+	l.Close()
+	fleettest.Eventually(t, 5*time.Second, "the relays are gone", func() bool { return len(s.Processes("fleet-relay")) == 0 })
 }
