@@ -23,6 +23,7 @@ import (
 
 	"topside/internal/compute/session"
 	"topside/internal/tool"
+	"topside/internal/wire"
 )
 
 // What the contract's server says of itself, whatever program it is.
@@ -57,22 +58,22 @@ func (c *TopupClient) Server() *mcp.Server {
 
 // Admit implements the wire's option: it refuses what the contract refuses, and
 // gives each call of a tool its place in the order of its session.
-func (c *TopupClient) Admit(method string, params json.RawMessage) (json.RawMessage, func(), *jsonrpc.Error) {
+func (c *TopupClient) Admit(method string, params json.RawMessage) (wire.Admission, *jsonrpc.Error) {
 	switch method {
 	case "initialize":
-		return json.RawMessage(`{"protocolVersion":"` + topupProtocol + `"}`), nil, nil
+		return wire.Admission{Params: json.RawMessage(`{"protocolVersion":"` + topupProtocol + `"}`)}, nil
 	case "ping", "tools/list":
-		return nil, nil, nil
+		return wire.Admission{}, nil
 	case "tools/call":
 	default:
-		return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + method}
+		return wire.Admission{}, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + method}
 	}
 	name, arguments, err := tool.ReadTopupCall(params)
 	if err != nil {
-		return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
+		return wire.Admission{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
 	turn := c.turns.enter(name, arguments, c.view.Places(name, arguments))
-	return turn.params(), func() { c.turns.leave(turn) }, nil
+	return wire.Admission{Params: turn.params(), Done: func() { c.turns.leave(turn) }, Cancel: turn.cancel}, nil
 }
 
 // Cancelled implements the wire's option for notifications: a cancellation that
@@ -100,25 +101,25 @@ func (c *TopupClient) receive(next mcp.MethodHandler) mcp.MethodHandler {
 			}
 			return c.call(ctx, turn), nil
 		case *mcp.ListToolsRequest:
-			return &result{members: topupList()}, nil
+			return &result{ctx: ctx, members: topupList()}, nil
 		}
 		answer, err := next(ctx, method, request)
 		if _, ok := answer.(*mcp.InitializeResult); ok && err == nil {
-			return c.greeting()
+			return c.greeting(ctx)
 		}
 		return answer, err
 	}
 }
 
 // greeting is the result of initialize in the contract's order.
-func (c *TopupClient) greeting() (mcp.Result, error) {
+func (c *TopupClient) greeting(ctx context.Context) (mcp.Result, error) {
 	instructions, err := encode(c.instructions())
 	if err != nil {
 		return nil, internalError("server error: " + err.Error())
 	}
 	members := fmt.Sprintf(`"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":%q,"version":%q},"instructions":%s`,
 		topupProtocol, topupName, topupVersion, instructions)
-	return &result{members: []byte(members)}, nil
+	return &result{ctx: ctx, members: []byte(members)}, nil
 }
 
 // call serves a call of a tool when its turn has come.
@@ -132,7 +133,7 @@ func (c *TopupClient) call(ctx context.Context, turn *turn) mcp.Result {
 		// The tool answers as one that was cancelled; it does not begin.
 	}
 	answer, err := handleTopup(ctx, c.view, turn)
-	return renderTopup(answer, err)
+	return renderTopup(ctx, answer, err)
 }
 
 func handleTopup(ctx context.Context, view *tool.TopupClient, turn *turn) (answer tool.Result, err error) {
@@ -143,20 +144,20 @@ func handleTopup(ctx context.Context, view *tool.TopupClient, turn *turn) (answe
 }
 
 // renderTopup writes a result: one text block, JSON or plain.
-func renderTopup(answer tool.Result, err error) mcp.Result {
+func renderTopup(ctx context.Context, answer tool.Result, err error) mcp.Result {
 	if err != nil {
-		return topupFailure(err)
+		return topupFailure(ctx, err)
 	}
 	if peer, ok := answer.Structured.(tool.PeerResult); ok {
-		return rawResult(json.RawMessage(peer))
+		return rawResult(ctx, json.RawMessage(peer))
 	}
 	text := []byte(answer.Text)
 	if answer.Text == "" {
 		if text, err = encode(answer.Structured); err != nil {
-			return topupFailure(fmt.Errorf("the result could not be encoded: %w", err))
+			return topupFailure(ctx, fmt.Errorf("the result could not be encoded: %w", err))
 		}
 	}
-	return &result{members: append(topupContent(text), `,"isError":false`...)}
+	return &result{ctx: ctx, members: append(topupContent(text), `,"isError":false`...)}
 }
 
 func topupContent(text []byte) []byte {
@@ -168,7 +169,7 @@ func topupContent(text []byte) []byte {
 
 // topupFailure writes a failure: the structured one of a connection has isError
 // first, as the contract has it.
-func topupFailure(err error) mcp.Result {
+func topupFailure(ctx context.Context, err error) mcp.Result {
 	var connect *tool.ConnectFailure
 	var rpc *jsonrpc.Error
 	var usage *session.UsageError
@@ -178,13 +179,13 @@ func topupFailure(err error) mcp.Result {
 		if err != nil {
 			text = []byte(connect.Message)
 		}
-		return &result{members: append([]byte(`"isError":true,`), topupContent(text)...)}
+		return &result{ctx: ctx, members: append([]byte(`"isError":true,`), topupContent(text)...)}
 	case errors.As(err, &usage):
 		err = usage
 	case errors.As(err, &rpc):
 		err = errors.New("server error: " + rpc.Message)
 	}
-	return &result{members: append(topupContent([]byte(err.Error())), `,"isError":true`...)}
+	return &result{ctx: ctx, members: append(topupContent([]byte(err.Error())), `,"isError":true`...)}
 }
 
 type connectBody struct {
@@ -199,12 +200,12 @@ type connectDetail struct {
 }
 
 // rawResult is a result as another server wrote it.
-func rawResult(raw json.RawMessage) mcp.Result {
+func rawResult(ctx context.Context, raw json.RawMessage) mcp.Result {
 	trimmed := strings.TrimSpace(string(raw))
 	if len(trimmed) < 2 || trimmed[0] != '{' {
-		return topupFailure(errors.New("the peer's result is not an object"))
+		return topupFailure(ctx, errors.New("the peer's result is not an object"))
 	}
-	return &result{members: []byte(trimmed[1 : len(trimmed)-1])}
+	return &result{ctx: ctx, members: []byte(trimmed[1 : len(trimmed)-1])}
 }
 
 // topupList is the result of tools/list, the same at each call.

@@ -23,6 +23,7 @@ type frameReader struct {
 	seen  int // buf[start:seen] holds no line feed
 	begun bool
 	err   error // sticky error of r
+	held  int   // bytes reserved for a long line
 }
 
 func newFrameReader(r io.Reader, max int) *frameReader {
@@ -73,9 +74,12 @@ func (f *frameReader) line() ([]byte, error) {
 			}
 			line := f.take(f.end)
 			f.buf, f.start, f.end, f.seen = nil, 0, 0, 0
+			f.unhold()
 			return line, nil
 		}
-		f.fill()
+		if !f.fill() {
+			return nil, ErrTooMuchHeld
+		}
 	}
 }
 
@@ -102,10 +106,18 @@ func (f *frameReader) handOver() {
 	buf := make([]byte, n)
 	copy(buf, rest)
 	f.buf, f.start, f.end, f.seen = buf, 0, len(rest), 0
+	f.unhold()
 }
 
-// fill reads once, after making room.
-func (f *frameReader) fill() {
+// unhold gives back the room that was reserved for a long line.
+func (f *frameReader) unhold() {
+	longLines.Add(int64(-f.held))
+	f.held = 0
+}
+
+// fill reads once, after making room; false when there is none, because the
+// clients together hold too much.
+func (f *frameReader) fill() bool {
 	switch {
 	case f.start == f.end && cap(f.buf) >= startBuffer:
 		f.start, f.end, f.seen = 0, 0, 0
@@ -118,7 +130,14 @@ func (f *frameReader) fill() {
 	if f.end == len(f.buf) {
 		// Two bytes over the limit: a CR, and the byte that proves the excess.
 		size := min(max(2*len(f.buf), startBuffer), max(f.max+2, startBuffer))
-		buf := make([]byte, max(size, f.end+1))
+		size = max(size, f.end+1)
+		if size > long {
+			if !reserve(size - f.held) {
+				return false
+			}
+			f.held = size
+		}
+		buf := make([]byte, size)
 		copy(buf, f.buf[:f.end])
 		f.buf = buf
 	}
@@ -129,10 +148,11 @@ func (f *frameReader) fill() {
 			f.err = err
 		}
 		if n > 0 || err != nil {
-			return
+			return true
 		}
 	}
 	f.err = io.ErrNoProgress
+	return true
 }
 
 // skipLine drops the rest of the current line, and keeps what is behind it. It is
@@ -149,7 +169,7 @@ func (f *frameReader) skipLine() {
 		if f.err != nil {
 			return
 		}
-		f.fill()
+		_ = f.fill() // into the buffer that is there
 	}
 }
 
@@ -161,6 +181,7 @@ func (f *frameReader) discardLine() {
 	}
 	buf := make([]byte, startBuffer)
 	f.buf = nil
+	f.unhold()
 	for f.err == nil {
 		n, err := f.r.Read(buf)
 		if err != nil || bytes.IndexByte(buf[:n], '\n') >= 0 {

@@ -46,7 +46,8 @@ type call struct {
 	batch     *batch          // nil outside a batch
 	listening bool            // subscriptions/listen: ends with the stream, not before
 	handshake bool            // initialize: cannot be cancelled
-	done      func()          // of Options.Admit; nil for none
+	done      func()          // of its Admission; nil for none
+	cancel    func()          // of its Admission; nil for the SDK's
 	cancelled bool
 	released  bool // no longer holds back the end of the stream
 }
@@ -114,9 +115,21 @@ func newPeer(ctx context.Context, server *mcp.Server, s *Stream, o Options) *pee
 // read serves lines until the end of input (nil) or a line that ends the stream.
 func (p *peer) read() error {
 	defer close(p.inputEnded)
+	defer func() {
+		held := p.frames.held
+		p.frames.unhold()
+		p.frames.buf = nil
+		returnMemory(held)
+	}()
 	for {
 		line, err := p.frames.next()
 		switch {
+		case errors.Is(err, ErrTooMuchHeld):
+			p.reject(message{err: &jsonrpc.Error{
+				Code:    codeServerBusy,
+				Message: "the clients of this server hold too much memory in unfinished lines; the connection ends, try again later",
+			}}, nil)
+			return err
 		case errors.Is(err, ErrFrameTooLarge):
 			consequence := "the connection ends"
 			if p.o.SkipLong {
@@ -138,9 +151,12 @@ func (p *peer) read() error {
 			}
 			return nil
 		}
+		length := len(line)
 		if err := p.accept(line); err != nil {
 			return err
 		}
+		line = nil
+		returnMemory(length)
 		if p.ended() {
 			return nil
 		}
@@ -207,13 +223,15 @@ func (p *peer) dispatch(m message, b *batch) {
 // request registers a call and hands it to its session.
 func (p *peer) request(m message, b *batch) {
 	size := len(m.params)
+	var admitted Admission
 	var over func()
 	if p.o.Admit != nil {
 		var refusal *jsonrpc.Error
-		if m.params, over, refusal = p.o.Admit(m.method, m.params); refusal != nil {
+		if admitted, refusal = p.o.Admit(m.method, m.params); refusal != nil {
 			p.reject(message{rawID: m.rawID, err: refusal}, b)
 			return
 		}
+		m.params, over = admitted.Params, admitted.Done
 		defer func() {
 			if over != nil {
 				over()
@@ -237,6 +255,7 @@ func (p *peer) request(m message, b *batch) {
 		listening: m.method == methodListen,
 		handshake: m.method == methodInitialize,
 		done:      over,
+		cancel:    admitted.Cancel,
 	}
 	if !p.waitForRoom(c.size) {
 		p.reject(fault(m.rawID, codeServerBusy, fmt.Sprintf(
@@ -391,7 +410,7 @@ func (p *peer) unusedID(s *session, id jsonrpc.ID) jsonrpc.ID {
 	return id
 }
 
-// abandon tells Options.Admit of the calls that will have no response.
+// abandon ends the admissions of the calls that will have no response.
 func (p *peer) abandon() {
 	p.mu.Lock()
 	var over []func()
@@ -430,6 +449,7 @@ func (p *peer) finish(s *session, c *call) {
 	}
 	over := s.retired && len(s.calls) == 0 && s.unwritten == 0
 	p.mu.Unlock()
+	returnMemory(c.size)
 	if over {
 		s.end()
 	}
@@ -522,6 +542,10 @@ func (p *peer) cancel(m message) {
 	p.mu.Unlock()
 	if reply != nil {
 		p.enqueue(reply)
+	}
+	if c.cancel != nil {
+		c.cancel()
+		return
 	}
 	params, err := json.Marshal(map[string]any{"requestId": id.Raw()})
 	if err != nil {

@@ -57,6 +57,10 @@ const (
 )
 
 var (
+	// ErrTooMuchHeld ends a stream whose client began a long line while the
+	// unfinished ones of all clients hold as much memory as they may.
+	ErrTooMuchHeld = errors.New("too many unfinished long lines")
+
 	// ErrFrameTooLarge ends a stream whose client sent a line longer than
 	// [Options.MaxFrame]. The client has been told (-32600 with a null id).
 	ErrFrameTooLarge = errors.New("line exceeds the frame limit")
@@ -88,11 +92,9 @@ type Options struct {
 	SkipLong bool
 
 	// Admit, if set, sees every call in the order of arrival, before the SDK does,
-	// on the reading goroutine: it must not block. It returns the parameters to
-	// hand on, an object or nil, or the error to answer at once. A done that is not
-	// nil is called once, when the call is over: its response written, or dropped.
-	// Without Admit, parameters that are not an object are refused.
-	Admit func(method string, params json.RawMessage) (handOn json.RawMessage, done func(), refusal *jsonrpc.Error)
+	// on the reading goroutine: it must not block. It returns the error to answer
+	// at once, if any. Without Admit, parameters that are not an object are refused.
+	Admit func(method string, params json.RawMessage) (Admission, *jsonrpc.Error)
 
 	// Asker, if set, makes requests of the server's own to this client. It belongs
 	// to one stream at a time.
@@ -121,6 +123,18 @@ type Options struct {
 	// Logger for diagnostics; slog.Default() if nil. It must not write to the
 	// protocol's stream.
 	Logger *slog.Logger
+}
+
+// Admission is what [Options.Admit] makes of a call.
+type Admission struct {
+	// Params to hand on to the SDK: an object or nil.
+	Params json.RawMessage
+	// Done, if set, is called once when the call is over: its response written, or
+	// dropped.
+	Done func()
+	// Cancel, if set, is called when the client cancels the call, instead of the
+	// SDK's own cancellation, which answers calls that have not begun with an error.
+	Cancel func()
 }
 
 func (o Options) withDefaults() Options {

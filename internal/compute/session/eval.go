@@ -107,6 +107,10 @@ func (s *Session) perform(ctx context.Context, r Request, do performer, keep fun
 	var death *engine.Death
 	switch {
 	case err == nil:
+		if n := len(reply.Phrases); n > 0 && reply.Failure == nil && call.Forced {
+			// The last phrase may have been cut short: it is not evaluated again, for it could take as long.
+			reply.Phrases = reply.Phrases[:n-1]
+		}
 		keep(reply)
 		if reply.Value != nil {
 			result.Value = s.text("value_repr", *reply.Value)
