@@ -122,6 +122,9 @@ func New(o Options) (*Advisor, error) {
 	} else {
 		a.store, a.storeErr = config.Open(o.Config)
 	}
+	if o.Observer.Live() {
+		a.engine.Serve(int32(os.Getpid()))
+	}
 	current := a.store.Get()
 	a.watch = threshold.NewWatch(current.Thresholds)
 	a.book.Suppress(current.Suppressed)

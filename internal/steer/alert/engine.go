@@ -32,6 +32,7 @@ const (
 type Engine struct {
 	ticks   uint64 // of the kernel's clock in a second
 	number  uint64 // of the pass
+	self    int32  // see [Engine.Serve]
 	entries []*entry
 	pids    []int32 // of the entries
 	origins map[originKey]origin
@@ -58,6 +59,10 @@ func NewEngine(clockTicks uint64) *Engine {
 		listeners: map[uint64]*Finding{}, suspects: map[int32]uint64{},
 	}
 }
+
+// Serve names our own process. What its client starts (the program that talks
+// to topside, and what that runs in) is known to whoever reads the alerts.
+func (e *Engine) Serve(pid int32) { e.self = pid }
 
 // ForgetOrigins forgets where executables came from, after packages were
 // installed or removed.
@@ -120,6 +125,7 @@ type pass struct {
 	first    bool // the engine knew nothing before
 	changes  int  // processes that are new or changed
 	births   int  // processes that are new
+	clients  map[int32]bool
 }
 
 // Evaluate judges one snapshot and returns what the rules say now, the most
@@ -214,7 +220,8 @@ func (p *pass) classify() {
 		}
 		row := &p.o.Processes[i]
 		facts := row.Facts
-		en.class = classify(program(facts.Comm, facts.Executable, facts.Args))
+		name := program(facts.Comm, facts.Executable, facts.Args)
+		en.class = classify(name) | scriptClass(name, facts.Args)
 		en.origin = p.originOf(row)
 	}
 }

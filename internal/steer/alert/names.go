@@ -39,7 +39,7 @@ func init() {
 		netcat:      "nc ncat netcat nc.openbsd nc.traditional socat telnet openssl cryptcat",
 		browser:     "chrome chromium chromium-browser google-chrome firefox firefox-bin firefox-esr brave brave-browser opera vivaldi-bin vivaldi msedge microsoft-edge librewolf epiphany safari Safari chrome-headless-shell headless_shell",
 		builder: "go gopls cargo rustc rustup make gmake ninja cmake ctest meson bazel bazelisk buck2 gradle mvn ant scons waf gcc g++ cc c++ cc1 cc1plus clang clang++ collect2 ld lld as javac kotlinc scala sbt dune ocaml opam ghc cabal stack " +
-			"npm npx yarn pnpm tsc jest vitest mocha pytest tox nox pip pipx uv poetry conda mamba autoconf configure libtool " +
+			"npm npx yarn pnpm gyp node-gyp webpack gulp grunt conan tsc jest vitest mocha pytest tox nox pip pipx uv poetry conda mamba autoconf configure libtool " +
 			"dpkg dpkg-deb dpkg-buildpackage apt apt-get aptitude rpm rpmbuild dnf yum zypper pacman makepkg apk snapd flatpak-builder unattended-upgrade unattended-upgr debuild sbuild pbuilder nix nix-daemon nix-build guix guix-daemon mock debootstrap update-initramfs mkinitramfs dracut " +
 			"Runner.Listener Runner.Worker runsvc.sh gitlab-runner gitlab-runner-helper buildkite-agent drone-runner-docker woodpecker-agent circleci-agent agent.jar teamcity-agent act act_runner buildkitd buildkit-runc ccache sccache distcc distccd icecc iceccd git git-remote-https prove tcltest runtest rr staticcheck golangci-lint pre-commit ansible ansible-playbook packer terraform vagrant",
 		textTool:        "grep egrep fgrep rg ag ack sed awk gawk mawk less more most cat bat head tail vi vim nvim emacs nano micro code helix hx kak ed tee echo printf man journalctl git diff jq find locate xdg-open ps pgrep pkill strings",
@@ -70,6 +70,35 @@ func classify(name string) class {
 		return classOf[unversioned]
 	}
 	return 0
+}
+
+// scriptClass tells what an interpreter becomes by what it runs: pytest is a
+// test runner though its executable is python, and so is Gradle's java. A script
+// in a temporary folder makes nothing of it.
+func scriptClass(name string, args []string) class {
+	if strings.HasPrefix(name, "java") {
+		for _, a := range args {
+			for _, tool := range []string{"org.gradle", "hudson.remoting", "plexus.classworlds", "surefire", "agent.jar", "remoting.jar", "bazel"} {
+				if strings.Contains(a, tool) {
+					return builder
+				}
+			}
+		}
+		return 0
+	}
+	if classify(name)&interpreter == 0 {
+		return 0
+	}
+	if len(args) > 2 && args[1] == "-m" {
+		return classify(args[2]) & builder
+	}
+	script := scriptOf(args)
+	if script == "" || hasPrefix(script, temporaryFolders) {
+		return 0
+	}
+	base := path.Base(script)
+	base = strings.TrimSuffix(base, path.Ext(base))
+	return classify(strings.TrimSuffix(base, "-cli")) & builder
 }
 
 // program is the base name that a process is classified by: its executable's,

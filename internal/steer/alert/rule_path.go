@@ -16,7 +16,7 @@ var suspiciousPath = Rule{
 	Severities: []Severity{Critical, Info},
 	Asks:       "Does a program run from a folder for temporary files, from memory, or from a file that was removed behind it?",
 	Evidence:   "The executable lies in a folder that everybody may write to (/tmp, /var/tmp, /dev/shm, /dev/mqueue, /run/user, …), is a memfd, or was removed and no package knows it; and nothing explains it.",
-	Silent:     "A build, a test run, a package manager or a CI runner among its ancestors (whose own executable is not of such a place); an AppImage's mount; a container engine's own memfd; a program that somebody started at a terminal, and one that a package owned before an upgrade replaced it. The explained ones are Info or nothing.",
+	Silent:     "A build, a test run, a package manager or a CI runner among its ancestors (whose own executable is not of such a place); an AppImage's mount; a container engine's own memfd; a program that somebody started at a terminal or that topside's own client started, and one that a package owned before an upgrade replaced it. The explained ones are Info or nothing.",
 	Limits:     "An attacker who runs the payload through a real build tool is explained by it, unless the file is hidden, deleted or in shared memory. Scripts are judged by their interpreter. Without the right to read the executable's link the rule is silent.",
 	static:     judgePath,
 }
@@ -80,6 +80,10 @@ func judgeTemporary(s *subject) *Finding {
 		f.Severity = Info
 		return f.because("it has a terminal: somebody started it by hand")
 	}
+	if by := s.ofClient(); by != nil {
+		f.Severity = Info
+		return f.because(fmt.Sprintf("topside's own client started it: %s (%d)", by.comm(), by.p.PID))
+	}
 	return f.because(s.lineage())
 }
 
@@ -102,7 +106,7 @@ func hides(s *subject) []string {
 	if shared(exe) {
 		out = append(out, "it lies in shared memory")
 	}
-	if by := s.below(server); by != nil && !s.inContainer() {
+	if by := s.below(server); by != nil && !by.is(builder) && !s.inContainer() {
 		out = append(out, fmt.Sprintf("the service %s (%d) started it", by.comm(), by.p.PID))
 	}
 	if claimsKernel(s) {

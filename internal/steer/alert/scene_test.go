@@ -42,6 +42,7 @@ type scene struct {
 	Preload    []string   `json:"preload,omitempty"`
 	Hidden     []int32    `json:"hidden,omitempty"`
 	Forks      float64    `json:"forks,omitempty"`
+	Self       int32      `json:"self,omitempty"` // topside's own process
 	Processes  []*actor   `json:"processes"`
 	Expect     []expected `json:"expect,omitempty"`
 }
@@ -443,6 +444,7 @@ func (s *scene) replay() []Alert {
 	}
 	engine, book := NewEngine(100), &Book{}
 	evidence := &sceneEvidence{s: s}
+	engine.Serve(s.Self)
 	for pass := range s.Passes {
 		evidence.pass = pass
 		book.Update(s.time(pass), engine.Evaluate(s.observation(pass), evidence))

@@ -88,6 +88,43 @@ func (s *subject) built() (*subject, bool) {
 	return found, found != nil
 }
 
+// ofClient returns the client of topside that started the process, directly or
+// not; nil when none did.
+func (s *subject) ofClient() *subject {
+	if s.self == 0 {
+		return nil
+	}
+	if s.clients == nil {
+		s.pass.clients = s.findClients()
+	}
+	var found *subject
+	s.ancestors(func(a *subject) bool {
+		if s.clients[a.p.PID] {
+			found = a
+		}
+		return found == nil
+	})
+	return found
+}
+
+// findClients lists the processes above topside, up to what starts programs
+// for everybody.
+func (p *pass) findClients() map[int32]bool {
+	out := map[int32]bool{}
+	own := p.at(p.self)
+	if own == nil {
+		return out
+	}
+	own.ancestors(func(a *subject) bool {
+		if a.p.PID == 1 || a.is(scheduler|elevator|terminal|containerEngine) || stem(a.executable()) == "systemd" {
+			return false
+		}
+		out[a.p.PID] = true
+		return true
+	})
+	return out
+}
+
 // imageBuild reports whether a container engine's build runs the process.
 func (s *subject) imageBuild() bool {
 	for _, line := range s.p.Facts.Cgroups {

@@ -53,7 +53,7 @@ const (
 )
 
 // A Log is one audit log. It is safe for concurrent use, and for several
-// processes: each entry is one write to a file opened for appending.
+// processes, which take turns by a lock on a file beside the log.
 type Log struct {
 	path string
 	size int64 // 0 means LongestFile
@@ -93,6 +93,11 @@ func (l *Log) append(line []byte) error {
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
 		return err
 	}
+	unlock, err := lock(l.path + ".lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if err := l.rotate(int64(len(line))); err != nil {
 		return err
 	}

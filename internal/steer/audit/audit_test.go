@@ -68,7 +68,7 @@ func TestRotates(t *testing.T) {
 	if previous[len(previous)-1].PID != last[0].PID-1 {
 		t.Error("entries are missing between two files")
 	}
-	files, err := filepath.Glob(path + "*")
+	files, err := filepath.Glob(path + "*[gG0-9]")
 	if err != nil || len(files) != KeptFiles+1 {
 		t.Errorf("%d files: %v", len(files), err)
 	}
