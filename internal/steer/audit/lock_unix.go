@@ -6,7 +6,12 @@ import (
 	"errors"
 	"os"
 	"syscall"
+	"time"
 )
+
+// patience bounds how long another process's lock is waited for: one that was
+// stopped in the middle must not stop every action.
+const patience = 2 * time.Second
 
 // lock keeps other processes from writing or renaming meanwhile. The kernel
 // releases it when its holder dies.
@@ -15,12 +20,12 @@ func lock(path string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			return func() { f.Close() }, nil
 		}
-		if !errors.Is(err, syscall.EINTR) {
+		if !errors.Is(err, syscall.EINTR) && (!errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(deadline)) {
 			f.Close()
 			return nil, err
 		}
