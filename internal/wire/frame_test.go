@@ -205,3 +205,37 @@ func TestBatchBomb(t *testing.T) {
 	c.want(`"id":7`)
 	runtime.GC()
 }
+
+// Clients together hold a bounded amount of memory in lines that they do not
+// finish, and what a departed client held is there for the next.
+func TestUnfinishedLongLinesOfAllClientsAreBounded(t *testing.T) {
+	half := strings.Repeat("x", 40<<20)
+	var readers []*frameReader
+	refusals := 0
+	for range 8 {
+		f := newFrameReader(io.MultiReader(strings.NewReader(half), endless{}), 64<<20)
+		readers = append(readers, f)
+		// Each wants 64 MiB in the end, and gets there or is refused.
+		for f.end < len(half) {
+			if !f.fill() {
+				refusals++
+				break
+			}
+			f.seen = f.end
+		}
+	}
+	if refusals == 0 || longLines.Load() > longAltogether {
+		t.Errorf("%d of 8 were refused, %d bytes are held", refusals, longLines.Load())
+	}
+	for _, f := range readers {
+		f.unhold()
+	}
+	if held := longLines.Load(); held != 0 {
+		t.Errorf("%d bytes are still held", held)
+	}
+}
+
+// endless never ends and gives nothing new.
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) { return copy(b, "x"), nil }

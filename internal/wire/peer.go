@@ -115,12 +115,6 @@ func newPeer(ctx context.Context, server *mcp.Server, s *Stream, o Options) *pee
 // read serves lines until the end of input (nil) or a line that ends the stream.
 func (p *peer) read() error {
 	defer close(p.inputEnded)
-	defer func() {
-		held := p.frames.held
-		p.frames.unhold()
-		p.frames.buf = nil
-		returnMemory(held)
-	}()
 	for {
 		line, err := p.frames.next()
 		switch {

@@ -160,7 +160,8 @@ func (o Options) withDefaults() Options {
 // fails, and closes s.
 //
 // It returns nil at the end of input, when the client is gone, and when ctx is
-// done; ErrFrameTooLarge or ErrMalformed (wrapped) when such a line ended it; and
+// done; ErrFrameTooLarge, ErrTooMuchHeld or ErrMalformed (wrapped) when such a
+// line ended it; and
 // the error of a write that failed for another reason than a departed client.
 //
 // At the end of input, calls already read may complete within o.Drain and their
@@ -177,9 +178,13 @@ func Serve(ctx context.Context, server *mcp.Server, s *Stream, o Options) error 
 		defer close(readerDone)
 		err := p.read()
 		ended <- err
-		if errors.Is(err, ErrFrameTooLarge) {
+		held := p.frames.held
+		if refused(err) {
 			p.frames.discardLine()
 		}
+		p.frames.unhold()
+		p.frames.buf = nil
+		returnMemory(held)
 	}()
 
 	var end error
@@ -189,7 +194,7 @@ func Serve(ctx context.Context, server *mcp.Server, s *Stream, o Options) error 
 		end = p.failure()
 	case end = <-ended:
 		p.drain(ctx)
-		if errors.Is(end, ErrFrameTooLarge) {
+		if refused(end) {
 			waitFor(ctx, readerDone, discardFor)
 		}
 	}
@@ -200,6 +205,12 @@ func Serve(ctx context.Context, server *mcp.Server, s *Stream, o Options) error 
 	p.abandon()
 	waitFor(context.Background(), readerDone, linger)
 	return end
+}
+
+// refused reports whether a line was too long to be taken, so that the rest of
+// it is still to come.
+func refused(err error) bool {
+	return errors.Is(err, ErrFrameTooLarge) || errors.Is(err, ErrTooMuchHeld)
 }
 
 // waitFor waits for done, the end of ctx, or d, whichever comes first.
