@@ -5,7 +5,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -61,11 +60,11 @@ func (t *topCommand) run(ctx context.Context, s Streams, intervalGiven bool) err
 	if err != nil {
 		return err
 	}
-	in, out, err := terminalOf(s)
+	observed, err := t.observing.options(resource.Flavour{})
 	if err != nil {
 		return err
 	}
-	observed, err := t.observing.options(resource.Flavour{})
+	in, out, err := terminalOf(s)
 	if err != nil {
 		return err
 	}
@@ -144,7 +143,7 @@ func terminalOf(s Streams) (in, out *os.File, err error) {
 	in, okIn := s.In.(*os.File)
 	out, okOut := s.Out.(*os.File)
 	if !okIn || !okOut || !isTerminal(in) || !isTerminal(out) {
-		return nil, nil, hinted{fmt.Errorf("topside top needs a terminal"), "For a single observation: topside snapshot."}
+		return nil, nil, hinted{errors.New("the view needs a terminal for its input and its output"), "For a single observation: topside snapshot."}
 	}
 	return in, out, nil
 }

@@ -103,6 +103,8 @@ func (m *Model) do(a action) tea.Cmd {
 	switch a {
 	case actQuit:
 		return m.quit()
+	case actSuspend:
+		return tea.Suspend
 	case actHelp:
 		m.overlay = overlay{kind: helpOverlay}
 	case actPalette:

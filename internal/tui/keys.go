@@ -53,6 +53,7 @@ const (
 	actFaster     action = "faster"
 	actSlower     action = "slower"
 	actGlyphs     action = "glyphs"
+	actSuspend    action = "suspend"
 )
 
 // A binding is an action with its keys and what it does, for the help.
@@ -102,6 +103,7 @@ var bindings = []binding{
 	{actSlower, []string{"-"}, "sample less often"},
 	{actPalette, []string{"ctrl+p"}, "find an action by its name"},
 	{actHelp, []string{"?", "f1", "h"}, "this help"},
+	{actSuspend, []string{"ctrl+z"}, "stop, until the shell's fg"},
 	{actQuit, []string{"q", "f10"}, "quit"},
 }
 

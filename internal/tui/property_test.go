@@ -40,7 +40,7 @@ func fits(t interface{ Fatalf(string, ...any) }, s *stage) {
 var everyKey = func() []string {
 	keys := []string{"esc", "enter", "up", "down", "tab", "backspace", "ctrl+u", "ctrl+w", "y", "n", "日", "x", "0", "delete"}
 	for _, b := range bindings {
-		if b.action != actQuit {
+		if b.action != actQuit && b.action != actSuspend {
 			keys = append(keys, b.keys...)
 		}
 	}
