@@ -17,6 +17,7 @@ type program struct {
 	names    []string // long options with user and secret
 	divider  string   // between user and secret
 	ports    bool     // the letters also publish ports, which are kept
+	grouped  bool     // a user is followed by a group, not by a secret
 }
 
 var programs = func() map[string]*program {
@@ -43,6 +44,56 @@ var programs = func() map[string]*program {
 	}
 	return all
 }()
+
+// grouping programs take a user and a group where others take a user and a
+// secret; docker and podman are among the programs above.
+var grouping = []string{
+	"nerdctl", "kubectl", "crictl", "runc", "crun", "setpriv", "chroot", "gosu", "su-exec", "uwsgi", "gunicorn", "spawn-fcgi", "start-stop-daemon", "install",
+	"chown", "buildah", "systemd-run", "setuidgid", "s6-setuidgid", "git", "date", "diff", "sort", "unshare", "python", "python3", "node", "ffmpeg", "lxc",
+}
+
+func init() {
+	for _, name := range grouping {
+		if programs[name] == nil {
+			programs[name] = &program{grouped: true}
+		}
+	}
+	programs["docker"].grouped, programs["podman"].grouped = true, true
+}
+
+// groups says that what follows a user and a colon is a group.
+func (p *program) groups() bool { return p != nil && p.grouped }
+
+// logins are options of many programs with a user, and perhaps a secret.
+var logins = []string{"u", "user", "username", "userpwd", "login", "basic-auth", "basicauth", "http-auth", "proxy-auth", "proxy-user", "http-user", "auth", "userpass", "user-pass", "credentials", "creds"}
+
+func isLogin(name string) bool { return slices.Contains(logins, name) }
+
+// hideLogin hides the secret in user:secret, and leaves what is no such pair: a
+// name alone, numbers, an address with a port, a path.
+func hideLogin(value string) string {
+	user, password, found := strings.Cut(value, ":")
+	digits := func(s string) bool { return strings.Trim(s, "0123456789") == "" }
+	if !found || user == "" || password == "" || strings.ContainsAny(user, "/ \t") || password[0] == '/' || password[0] == '\\' ||
+		digits(user) && digits(password) || digits(password) && (strings.Contains(user, ".") || user == "localhost") {
+		return value
+	}
+	return user + ":" + Mark
+}
+
+// hideValue hides a value, but for the user of a pair where the name is of one
+// that takes a pair.
+func hideValue(name, value string) string {
+	if strings.HasPrefix(value, "pass:") {
+		return "pass:" + Mark // openssl's way to say what follows
+	}
+	if strings.HasSuffix(strings.ToLower(name), "auth") {
+		if shown := hideLogin(value); shown != value {
+			return shown
+		}
+	}
+	return Mark
+}
 
 // programNamed returns what is known of the program that arg is the path of.
 func programNamed(arg string) (*program, bool) {

@@ -16,11 +16,17 @@ const Mark = "[redacted]"
 
 // CommandLine returns the arguments joined by spaces, with the secrets among
 // them replaced by [Mark].
-func CommandLine(args []string) string {
+func CommandLine(args []string) string { return strings.Join(Arguments(args), " ") }
+
+// Arguments returns the arguments with the secrets in them replaced by [Mark].
+// Each is judged by itself and by the option before it; what is hidden never
+// reaches from one argument into the next. Without a secret the same slice is
+// returned.
+func Arguments(args []string) []string {
 	var w walk
 	var shown []string // nil as long as nothing had to be hidden
 	for i, arg := range args {
-		as := w.next(arg)
+		as := w.argument(arg)
 		if shown == nil && as != arg {
 			shown = append(make([]string, 0, len(args)), args[:i]...)
 		}
@@ -29,9 +35,9 @@ func CommandLine(args []string) string {
 		}
 	}
 	if shown == nil {
-		shown = args
+		return args
 	}
-	return patterns(strings.Join(shown, " "))
+	return shown
 }
 
 // Text returns s, a command line or any other text, with the secrets in it
@@ -73,8 +79,12 @@ type expectation int
 const (
 	nothing expectation = iota
 	named               // the value of an option with a telling name
+	sign                // "=" or ":" behind a telling word
 	whole               // a secret
 	pair                // user and secret
+	login               // perhaps user and secret, of a program that is not known
+	header              // the rest of a header: a scheme, or the secret
+	crumbs              // the rest of a cookie header
 	script              // a command line in one argument, as after "sh -c"
 )
 
@@ -131,6 +141,18 @@ func (w *walk) word(s string) string {
 	return w.option(s)
 }
 
+// argument returns an argument of an argument list as it may be shown.
+func (w *walk) argument(arg string) string {
+	shown := w.next(arg)
+	if shown == Mark {
+		return shown
+	}
+	if shown == arg {
+		shown = hideHeader(shown)
+	}
+	return patterns(shown)
+}
+
 // next returns the argument as it may be shown.
 func (w *walk) next(arg string) string {
 	if shown, ok := w.awaited(arg); ok {
@@ -148,24 +170,47 @@ func (w *walk) awaited(arg string) (shown string, ok bool) {
 	expected := w.expected
 	w.expected = nothing
 	switch {
+	case (expected == named || expected == sign) && isSign(arg):
+		w.expected = named
+		return arg, true
 	case expected == whole && !w.program.keeps(arg):
 		return Mark, true
 	case expected == pair:
 		return w.program.hidePair(arg), true
-	case expected == named && !strings.HasPrefix(arg, "-") && hides(w.name, arg):
+	case expected == login && hideLogin(arg) != arg:
+		return hideLogin(arg), true
+	case expected == login && !strings.HasPrefix(arg, "-") && hides(w.name, arg):
 		return Mark, true
+	case expected == header && isScheme(arg):
+		w.expected = header
+		return arg, true
+	case expected == header && !strings.HasPrefix(arg, "-"):
+		return Mark, true
+	case expected == crumbs && strings.ContainsRune(arg, '='):
+		if strings.HasSuffix(arg, ";") {
+			w.expected = crumbs
+		}
+		return Mark, true
+	case expected == named && !strings.HasPrefix(arg, "-") && hides(w.name, arg):
+		return hideValue(w.name, arg), true
 	case expected == script:
 		return text(arg, w.depth+1), true
 	}
 	return "", false
 }
 
+// isSign says that an argument is what stands between a name and its value.
+func isSign(arg string) bool { return arg == "=" || arg == ":" }
+
 // sentence handles an argument with spaces: an assignment hides all of its
 // value, anything else is a text of its own.
 func (w *walk) sentence(arg string) string {
 	name, value, assigned := strings.Cut(arg, "=")
 	if assigned && !strings.ContainsAny(name, " \t\n") && hides(name, value) {
-		return name + "=" + Mark
+		return name + "=" + hideValue(name, value)
+	}
+	if shown := hideHeader(arg); shown != arg {
+		return shown
 	}
 	return text(arg, w.depth+1)
 }
@@ -217,17 +262,44 @@ func (w *walk) longOption(arg string) string {
 		return arg // a URL, whose parameters are found by their pattern
 	}
 	bare := strings.TrimLeft(name, "-")
-	switch {
-	case assigned && w.program != nil && bare != name && w.program.isPair(bare):
-		return name + "=" + w.program.hidePair(value)
-	case assigned && hides(name, value):
-		return name + "=" + Mark
-	case assigned || bare == name:
+	option := bare != name
+	if assigned && value == "" || !assigned && strings.HasSuffix(name, ":") && !option {
+		w.announce(strings.TrimSuffix(bare, ":"))
 		return arg
+	}
+	switch {
+	case assigned && w.program != nil && option && w.program.isPair(bare):
+		return name + "=" + w.program.hidePair(value)
+	case assigned && option && isLogin(bare) && !w.program.groups() && hideLogin(value) != value:
+		return name + "=" + hideLogin(value)
+	case assigned && hides(name, value):
+		return name + "=" + hideValue(name, value)
+	case assigned:
+		return arg
+	case strings.EqualFold(bare, "bearer"):
+		w.expected = header
+	case !option:
+		if isSecretName(bare) {
+			w.expected, w.name = sign, bare
+		}
 	case w.program != nil && w.program.isPair(bare):
 		w.expected = pair
-	case isSecretName(bare):
+	case isLogin(bare) && !w.program.groups():
+		w.expected, w.name = login, bare
+	case isSecretName(bare) && !isSwitch(bare):
 		w.expected, w.name = named, bare
 	}
 	return arg
+}
+
+// announce expects the value of a name that an argument ends with.
+func (w *walk) announce(name string) {
+	switch {
+	case strings.EqualFold(name, "cookie"), strings.EqualFold(name, "set-cookie"):
+		w.expected = crumbs
+	case isHeader(name):
+		w.expected = header
+	case isSecretName(name):
+		w.expected, w.name = named, name
+	}
 }
