@@ -286,7 +286,7 @@ func ComputeTools(c *Computer) []*Tool {
 			Annotations: writes, Output: replyOf(), Handler: c.restore,
 		},
 		{
-			Name:        "compile_to_binary",
+			Name:        buildTool,
 			Description: "Build a native program of an OCaml session that calls entry: unit -> _.",
 			Input: []Property{
 				{Name: "entry", Type: String, Required: true},

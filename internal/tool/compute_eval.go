@@ -190,7 +190,7 @@ func (c *Computer) restore(ctx context.Context, call Call) (Result, error) {
 
 func (c *Computer) compile(ctx context.Context, call Call) (Result, error) {
 	entry, out, libraries := call.Text("entry"), call.Text("out"), call.Texts("libraries")
-	r := c.begin("compile_to_binary", nameOf(call), entry, func(ctx context.Context, r *run) (answer, error) {
+	r := c.begin(buildTool, nameOf(call), entry, func(ctx context.Context, r *run) (answer, error) {
 		s, err := c.in(ctx, r, "")
 		if err != nil {
 			return nil, err

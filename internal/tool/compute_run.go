@@ -61,6 +61,7 @@ func (c *Computer) begin(toolName, name, source string, work func(context.Contex
 	defer c.mu.Unlock()
 	c.lastRun++
 	r.id = fmt.Sprintf("%s-%d", c.runStamp, c.lastRun)
+	before := c.lastOpen(name)
 	c.remember(r)
 	if c.closed {
 		cancel()
@@ -70,12 +71,40 @@ func (c *Computer) begin(toolName, name, source string, work func(context.Contex
 	}
 	c.work.Go(func() {
 		defer cancel()
-		r.answer, r.err = work(ctx, r)
+		if r.err = before.wait(ctx); r.err == nil {
+			r.answer, r.err = work(ctx, r)
+		}
 		r.err = explained(r.err, name)
 		r.ended = time.Now()
 		close(r.done)
 	})
 	return r
+}
+
+// lastOpen is the run that a new one of the session comes after; nil when the
+// session is free. A build goes on beside its session. The caller holds the lock.
+func (c *Computer) lastOpen(name string) *run {
+	for i := len(c.runs) - 1; i >= 0; i-- {
+		if r := c.runs[i]; r.name == name && r.tool != buildTool && !r.over() {
+			return r
+		}
+	}
+	return nil
+}
+
+const buildTool = "compile_to_binary"
+
+// wait waits for the end of a run, which may be nil.
+func (r *run) wait(ctx context.Context) error {
+	if r == nil {
+		return ctx.Err()
+	}
+	select {
+	case <-r.done:
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // remember adds a run and forgets the oldest ended ones. The caller holds the
@@ -212,7 +241,7 @@ func (c *Computer) state(r *run) string {
 		if other == r {
 			break
 		}
-		if other.tool != "compile_to_binary" { // which builds beside the session
+		if other.tool != buildTool {
 			return "queued"
 		}
 	}

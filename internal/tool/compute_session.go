@@ -178,7 +178,14 @@ func (c *Computer) takeDisplaced(s *session.Session) string {
 func (c *Computer) patient(ctx context.Context, name, engineName string, ask func(context.Context, *session.Session) error) (*session.Session, error) {
 	bounded, cancel := context.WithTimeout(ctx, defaultWait*time.Second)
 	defer cancel()
-	s, err := c.session(bounded, name, engineName)
+	c.mu.Lock()
+	before := c.lastOpen(name)
+	c.mu.Unlock()
+	s := c.live(name)
+	err := before.wait(bounded)
+	if err == nil {
+		s, err = c.session(bounded, name, engineName)
+	}
 	if err == nil {
 		err = ask(bounded, s)
 	}

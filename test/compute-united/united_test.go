@@ -456,3 +456,59 @@ func TestFlood(t *testing.T) {
 	o = c.eval(`print_string "a\255\000b"; prerr_string "\254"`)
 	c.want("the broken output", o.text("stdout"), "a\uFFFD\x00b")
 }
+
+// TestBadInput gives sessions what breaks servers; each gets its reply, and the
+// session lives on with what it had.
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	for engine, e := range map[string]struct {
+		keep, look string
+		bad        []string
+	}{
+		"ocaml": {"let kept = 5", "kept", []string{
+			"", " \n", ";;", "(* never closed", `"never closed`, "let s = \"\x00\"", "\xff\xfe", "let x = (", "#nosuch;;", "#require \"no_such_package\"",
+			"let rec f x = 1 + f x in f 0", "Array.make 1_000_000_000 0.", "input_line stdin", "Unix.fork ()", "Unix.close Unix.stdout; Unix.close Unix.stderr",
+			"raise Exit", "#use \"/nowhere.ml\"", "let big = \"" + strings.Repeat("x", 1<<20) + "\"", `Unix.execv "/bin/false" [|"false"|]`,
+		}},
+		"javascript": {"let kept = 5", "kept", []string{
+			"", ";", "/* never closed", `"never closed`, "\x00", "\xff", "let x = (", "function f() { return f() + 1 } f()",
+			"throw new Error('x')", "await new Promise(() => {})", "'x'.repeat(1 << 28).length", "Promise.reject(1)", "null.x", "const big = '" + strings.Repeat("x", 1<<20) + "'",
+		}},
+	} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			c := begin(t, t.TempDir(), "--engine", engine)
+			c.eval(e.keep)
+			for _, source := range e.bad {
+				o := c.eval(source, arguments{"timeout": 5, "wait": 40})
+				if state := o.text("state"); state != "idle" {
+					t.Errorf("after %.60q the state is %s: %v", source, state, o["error"])
+				}
+				if got := c.value(e.look); got != "5" {
+					t.Fatalf("after %.60q the session has %s", source, got)
+				}
+			}
+		})
+	}
+}
+
+// TestParallel has many sessions at work at once, and calls of one in order.
+func TestParallel(t *testing.T) {
+	t.Parallel()
+	c := begin(t, t.TempDir(), "--engine", "javascript")
+	ids := map[string]string{}
+	for i := range 8 {
+		name := fmt.Sprint("p", i)
+		c.ok("start_local_session", arguments{"session": name})
+		c.eval("const end = Date.now() + 400; while (Date.now() < end) {}; var n = 0", arguments{"session": name, "wait": 0})
+		for range 5 {
+			ids[c.AskCall("eval", arguments{"source": "n += 1", "session": name})] = name
+		}
+	}
+	for id := range ids {
+		c.check("eval", c.Await(id))
+	}
+	for i := range 8 {
+		c.want("the count", c.value("n", arguments{"session": fmt.Sprint("p", i)}), "5")
+	}
+}
