@@ -54,7 +54,7 @@ func judgeMemoryMappings(s *subject) *Finding {
 			}
 			return f.because("neither the program nor its libraries compile at run time", s.lineage())
 		case hasPrefix(m.Path, temporaryFolders):
-			if m.Path == s.executable() || built || s.attended() || s.imageBuild() || strings.HasPrefix(m.Path, "/dev/") && !shared(m.Path) {
+			if s.origin == temporary || built || s.attended() || s.imageBuild() || strings.HasPrefix(m.Path, "/dev/") && !shared(m.Path) {
 				continue
 			}
 			if strings.HasPrefix(m.Path, "/tmp/.mount_") {

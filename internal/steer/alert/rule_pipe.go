@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 )
 
 const rulePipe = "suspicious_pipe_or_download"
@@ -15,9 +16,9 @@ var suspiciousPipe = Rule{
 	Name:       rulePipe,
 	Severities: []Severity{Critical, Info},
 	Asks:       "Does a shell or an interpreter run what a download hands it, or take its commands from the network?",
-	Evidence:   "Descriptors: a shell's standard input is a pipe that curl, wget or a network cat writes into; a shell's input or output is an internet socket of another machine (a reverse shell); an interpreter reads its program from a memfd. Arguments of a shell's or interpreter's own -c: a download or a base64 decoder that is piped into a shell, an eval of a download, Python that ties a socket to its standard streams.",
+	Evidence:   "Descriptors: a shell's standard input is a pipe that curl, wget or a network cat writes into; a shell's input or output is an internet socket of another machine (a reverse shell), or it holds one for longer than a check takes, or a network cat that has one started it; an interpreter reads its program from a memfd. Arguments of a shell's or interpreter's own -c: a download or a base64 decoder that is piped into a shell, an eval of a download, Python that ties a socket to its standard streams.",
 	Silent:     "Texts in the arguments of other programs, and quoted texts, which are data; downloads that are piped into a program that has its commands in its arguments (python -m json.tool, perl -ne); sockets between processes of one machine, which node, systemd and IDEs give to their children; image builds and CI runners, where such pipes are Info.",
-	Limits:     "A download that is over before a snapshot leaves a pipe without a writer. A terminal of its own between the socket and the shell is seen only at the process that holds both. Steps on their own (download, chmod, run) are left to suspicious_exe_path.",
+	Limits:     "A download that is over before a snapshot leaves a pipe without a writer. A terminal of its own between the socket and the shell is seen only where an interpreter or a network cat holds both. Steps on their own (download, chmod, run) are left to suspicious_exe_path.",
 	static:     judgeCommand,
 	watches:    func(s *subject) bool { return s.is(shell|interpreter) && takesInput(s) },
 	dynamic:    judgeStreams,
@@ -43,6 +44,12 @@ func judgeStreams(s *subject) *Finding {
 
 func (s *subject) streams() *Finding {
 	if f := s.reverse(); f != nil {
+		return f
+	}
+	if f := s.behindNetcat(); f != nil {
+		return f
+	}
+	if f := s.holdsConnection(); f != nil {
 		return f
 	}
 	if s.inlineCode() {
@@ -121,14 +128,58 @@ func (s *subject) reverse() *Finding {
 			return nil // a service of inetd
 		}
 		stream := [...]string{"standard input", "standard output"}[number]
-		f := s.say(rulePipe, Critical, "command matches pipe/download pattern: %s", first(s.args())).
-			because(fmt.Sprintf("its %s is a connection to %s: whoever is there gives the commands", stream, socket.Remote), s.lineage()).
-			then("the connection to "+socket.Remote.String(), "what else the user "+s.p.Facts.User+" runs", s.tree())
-		// All that hangs on one connection is one cause.
-		f.Cause = rulePipe + "\x00" + socket.Remote.String()
-		return f
+		return s.connected(socket, fmt.Sprintf("its %s is a connection to %s: whoever is there gives the commands", stream, socket.Remote))
 	}
 	return nil
+}
+
+// behindNetcat finds a shell that a network cat with a connection started: it
+// may have given it a terminal of its own.
+func (s *subject) behindNetcat() *Finding {
+	parent := s.parent()
+	if !s.is(shell) || parent == nil || !parent.is(netcat) {
+		return nil
+	}
+	for _, r := range parent.remotes() {
+		return s.connected(r, fmt.Sprintf("%s (%d), which started it, is connected to %s", parent.comm(), parent.p.PID, r.Remote))
+	}
+	return nil
+}
+
+// shellConnection is how long a shell may hold a connection: checks that use
+// /dev/tcp take seconds.
+const shellConnection = 20 * time.Second
+
+// holdsConnection finds a shell that has itself been connected to another
+// machine for a while (exec 5<>/dev/tcp/…). One that its parent, or a service,
+// left open for it is not its own.
+func (s *subject) holdsConnection() *Finding {
+	if !s.is(shell) || s.age() < shellConnection || s.service() || s.inlineCode() {
+		return nil
+	}
+	inherited := map[string]bool{}
+	if parent := s.parent(); parent != nil {
+		for _, d := range parent.descriptors() {
+			inherited[d.Target] = true
+		}
+	}
+	for _, r := range s.remotes() {
+		if inherited[fmt.Sprintf("socket:[%d]", r.Inode)] {
+			continue
+		}
+		return s.connected(r, fmt.Sprintf("a shell holds a connection to %s", r.Remote))
+	}
+	return nil
+}
+
+// connected is a shell at the end of a connection. All that hangs on one
+// connection is one cause.
+func (s *subject) connected(r Socket, why string) *Finding {
+	f := s.say(rulePipe, Critical, "command matches pipe/download pattern: %s", first(s.args())).
+		because(why, s.lineage()).
+		then("the connection to "+r.Remote.String(), "what else the user "+s.p.Facts.User+" runs", s.tree())
+	f.Cause = rulePipe + "\x00" + r.Remote.String()
+	return f
 }
 
 // writer finds the downloader, or the network cat, that holds the other end of
