@@ -5,15 +5,25 @@ import (
 	"strings"
 )
 
-// maxCmdline bounds what is read of a command line; a process can make its own
-// hundreds of megabytes long.
-const maxCmdline = 64 << 10
+// MaxCmdline bounds what is read of a command line, in bytes; a process can make
+// its own hundreds of megabytes long.
+const MaxCmdline = 128 << 10
 
-// Cmdline reads proc/PID/cmdline: the arguments, of which at most 64 KiB. It
+// CmdlineCut reports whether arguments are as long as the bound of what is read,
+// so that there were probably more of them.
+func CmdlineCut(args []string) bool {
+	length := 0
+	for _, arg := range args {
+		length += len(arg) + 1
+	}
+	return length >= MaxCmdline
+}
+
+// Cmdline reads proc/PID/cmdline: the arguments, of which at most 128 KiB. It
 // is empty for kernel threads and zombies. The strings are the process's own
 // bytes; it may have overwritten them with anything.
 func (f FS) Cmdline(pid int32) ([]string, error) {
-	data, _, err := f.readUpTo(ofPID(pid, "cmdline"), maxCmdline)
+	data, _, err := f.readUpTo(ofPID(pid, "cmdline"), MaxCmdline)
 	if err != nil {
 		return nil, err
 	}

@@ -31,8 +31,8 @@ func TestCmdline(t *testing.T) {
 			t.Errorf("%q: %q, expected %q", content, got, expected)
 		}
 	}
-	long := written(t, map[string]string{"proc/9/cmdline": strings.Repeat("0123456789abcde\x00", maxCmdline)})
-	if got, err := long.Cmdline(9); err != nil || len(got) != maxCmdline/16 {
+	long := written(t, map[string]string{"proc/9/cmdline": strings.Repeat("0123456789abcde\x00", MaxCmdline)})
+	if got, err := long.Cmdline(9); err != nil || len(got) != MaxCmdline/16 {
 		t.Errorf("%d arguments, %v", len(got), err)
 	}
 }

@@ -18,6 +18,8 @@ import (
 
 	"topside/internal/see/container"
 	"topside/internal/see/model"
+	"topside/internal/see/plaintext"
+	"topside/internal/see/secret"
 )
 
 // A Kind says what a resource is.
@@ -85,6 +87,9 @@ type Flavour struct {
 	// WSL names the machine's own processes wsl, knows docker beside it, and
 	// leaves out units and processes that were born inside the window.
 	WSL bool
+	// ShowSecrets leaves passwords and tokens in the names of processes. Else they
+	// are hidden before anything can be sorted or found by a name.
+	ShowSecrets bool
 	// WithoutContainers leaves container processes among the machine's own.
 	WithoutContainers bool
 }
@@ -220,7 +225,7 @@ func (c *Catalogue) addProcesses(o *model.Observation, rows []int) {
 			Environment: Linux,
 			Kind:        Process,
 			NativeID:    strconv.Itoa(int(p.PID)),
-			Name:        processName(p),
+			Name:        c.processName(p),
 			Args:        strings.Join(p.Facts.Args, " "),
 			CPU:         p.CPU,
 			CPUSeconds:  model.Known(p.CPUSeconds),
@@ -255,14 +260,32 @@ func containerAround(o *model.Observation, g int) int {
 
 // processName is the base name of the first argument, as ps users know a
 // process, else the kernel's name for it.
-func processName(p *model.Process) string {
-	if len(p.Facts.Args) == 0 {
-		return p.Facts.Comm
+func (c *Catalogue) processName(p *model.Process) string {
+	if len(p.Facts.Args) > 0 {
+		first := p.Facts.Args[0]
+		if first != p.Facts.Executable {
+			first = c.safe(first)
+		}
+		if name := programName(first, p.Facts.Executable); name != "" {
+			return name
+		}
 	}
-	if name := programName(p.Facts.Args[0], p.Facts.Executable); name != "" {
-		return name
+	return c.safe(p.Facts.Comm)
+}
+
+// longestTitle bounds what a process can have for a name, in characters.
+const longestTitle = 1024
+
+// safe is what a process calls itself, without the secrets in it. A bare path,
+// which nearly all are, has none.
+func (c *Catalogue) safe(title string) string {
+	if len(title) > longestTitle {
+		title, _ = plaintext.Bounded(title, longestTitle)
 	}
-	return p.Facts.Comm
+	if c.flavour.ShowSecrets || !strings.ContainsAny(title, ":= ") && len(title) < 20 {
+		return title
+	}
+	return secret.Arguments([]string{plaintext.Line(title)})[0]
 }
 
 // programName is the base name of a first argument. Many programs write a title
