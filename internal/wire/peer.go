@@ -404,6 +404,39 @@ func (p *peer) unusedID(s *session, id jsonrpc.ID) jsonrpc.ID {
 	return id
 }
 
+// refuseOpen answers the calls that are still running with an error: the client
+// may wait for them although it sends nothing more. The channel is closed when
+// the answers are written.
+func (p *peer) refuseOpen() <-chan struct{} {
+	p.mu.Lock()
+	var lines [][]byte
+	for _, s := range p.sessions {
+		for _, c := range s.calls {
+			if c.batch != nil || c.cancelled || c.listening {
+				continue
+			}
+			lines = append(lines, append(appendError(nil, c.raw, &jsonrpc.Error{
+				Code:    codeServerBusy,
+				Message: "the input ended before this call was done, and the call was cancelled: keep the input open until the reply is there",
+			}), '\n'))
+			c.cancelled = true // its own reply would be the second
+		}
+	}
+	p.mu.Unlock()
+	for _, line := range lines {
+		p.enqueue(line)
+	}
+	written := make(chan struct{})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.draining {
+		close(written)
+		return written
+	}
+	p.idle, p.holding = written, 0
+	return written
+}
+
 // abandon ends the admissions of the calls that will have no response.
 func (p *peer) abandon() {
 	p.mu.Lock()

@@ -50,6 +50,10 @@ const (
 	// process is about to exit, or on a socket the handler ends on its own.
 	linger = 100 * time.Millisecond
 
+	// lastWords bounds the writing of the error answers to calls that were not done
+	// when the time after the end of input was over.
+	lastWords = 100 * time.Millisecond
+
 	// discardFor bounds how long the rest of an over-long line is read and thrown
 	// away, so that a client which writes it all before it reads anything gets the
 	// error rather than a broken pipe.
@@ -199,6 +203,9 @@ func Serve(ctx context.Context, server *mcp.Server, s *Stream, o Options) error 
 		}
 	}
 
+	if ctx.Err() == nil {
+		waitFor(ctx, p.refuseOpen(), lastWords)
+	}
 	p.close()
 	_ = s.Close()
 	waitFor(context.Background(), p.sessionsDone(), linger)
