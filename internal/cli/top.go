@@ -8,12 +8,14 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"topside/internal/see"
 	"topside/internal/see/resource"
 	"topside/internal/steer"
+	"topside/internal/steer/config"
 	"topside/internal/tui"
 	"topside/internal/tui/layout"
 	"topside/internal/tui/screen"
@@ -70,6 +72,8 @@ func (t *topCommand) run(ctx context.Context, s Streams, intervalGiven bool) err
 	}
 	if intervalGiven {
 		options.Interval = observed.Interval
+	} else {
+		observed.Interval = configuredInterval()
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -97,6 +101,16 @@ func (t *topCommand) run(ctx context.Context, s Streams, intervalGiven bool) err
 		return silentFailure{} // nobody is there to read why
 	}
 	return err
+}
+
+// configuredInterval is that of the user's configuration, so that the first
+// observer is already one of the right window.
+func configuredInterval() time.Duration {
+	store := config.InMemory()
+	if path, _, err := steer.Paths(); err == nil {
+		store, _ = config.Open(path)
+	}
+	return min(max(store.Get().Interval, see.MinInterval), see.MaxInterval)
 }
 
 // adviseView makes the advisor of a view, with the user's configuration where

@@ -18,6 +18,7 @@ import (
 	"topside/internal/see/model"
 	"topside/internal/see/plaintext"
 	"topside/internal/see/sample"
+	"topside/internal/steer/threshold"
 	"topside/internal/tui/layout"
 	"topside/internal/tui/screen"
 	"topside/internal/tui/theme"
@@ -373,13 +374,8 @@ func (m *Model) report(s signalled) {
 }
 
 // limitOf is the threshold that recolours a figure, in percent.
-func (m *Model) limitOf(name string) float64 {
-	for metric, setting := range m.settings.Thresholds {
-		if string(metric) == name {
-			return setting.Limit
-		}
-	}
-	return 90
+func (m *Model) limitOf(metric threshold.Metric) float64 {
+	return m.settings.Thresholds.Of(metric).Limit
 }
 
 // cpuShown is a process's CPU as the table shows it.

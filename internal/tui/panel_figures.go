@@ -13,6 +13,7 @@ import (
 	"topside/internal/see/model"
 	"topside/internal/see/plaintext"
 	"topside/internal/see/proc"
+	"topside/internal/steer/threshold"
 	"topside/internal/tui/screen"
 	"topside/internal/tui/theme"
 )
@@ -102,7 +103,7 @@ func (m *Model) cpuRows(width int) int {
 
 func (m *Model) drawCPU(a screen.Area) {
 	s := &m.scene.Observation.System
-	title, role := m.titled("CPU", s.Busy.Value, s.Busy.Known, "cpu")
+	title, role := m.titled("CPU", s.Busy.Value, s.Busy.Known, threshold.CPU)
 	note := fmt.Sprintf("%d cores", m.scene.Observation.CPUs)
 	if s.Limits != nil && s.Limits.CPUQuotaCores != nil {
 		note = fmt.Sprintf("%.3g of %d cores", *s.Limits.CPUQuotaCores, m.scene.Observation.CPUs)
@@ -114,7 +115,7 @@ func (m *Model) drawCPU(a screen.Area) {
 	if body.H <= 0 {
 		return
 	}
-	limit := m.limitOf("cpu")
+	limit := m.limitOf(threshold.CPU)
 	curve := func(share float64) theme.Style { return style(levelOf(share*100, limit)) }
 	coresWidth := m.coresWidth(body)
 	graph := body.Sub(0, 0, body.W-coresWidth, body.H)
@@ -141,7 +142,7 @@ func (m *Model) drawBusy(a screen.Area) {
 	if modes == "" {
 		gauge = max(a.W-8, 0)
 	}
-	role := levelOf(s.Busy.Value, m.limitOf("cpu"))
+	role := levelOf(s.Busy.Value, m.limitOf(threshold.CPU))
 	a.Gauge(0, 0, gauge, style(theme.Line), screen.Segment{Share: s.Busy.Or(0) / 100, Style: style(role)})
 	a.Right(gauge+7, 0, bold(role), text)
 	a.Text(gauge+9, 0, style(theme.Dim), modes)
@@ -214,7 +215,7 @@ func (m *Model) drawCores(a screen.Area) {
 
 func (m *Model) drawCore(a screen.Area, i int) {
 	core := &m.scene.Observation.System.Cores[i]
-	limit := m.limitOf("cpu")
+	limit := m.limitOf(threshold.CPU)
 	role := levelOf(core.Busy.Value, limit)
 	name := itoa(core.ID)
 	a.Right(3, 0, style(theme.Dim), name)
@@ -240,7 +241,7 @@ func (m *Model) drawCore(a screen.Area, i int) {
 // drawCoreMap draws one cell per core, for machines with very many.
 func (m *Model) drawCoreMap(a screen.Area) {
 	cores := m.scene.Observation.System.Cores
-	limit := m.limitOf("cpu")
+	limit := m.limitOf(threshold.CPU)
 	perRow := max(a.W, 1)
 	for i := range cores {
 		y := i / perRow
@@ -256,7 +257,7 @@ func (m *Model) drawCoreMap(a screen.Area) {
 func (m *Model) drawMemory(a screen.Area) {
 	mem := memoryOf(&m.scene.Observation.System)
 	taken := mem.taken()
-	title, role := m.titled("Memory", taken.Value, taken.Known, "mem")
+	title, role := m.titled("Memory", taken.Value, taken.Known, threshold.Memory)
 	note := ""
 	if mem.ok {
 		note = size(mem.total)
@@ -267,7 +268,7 @@ func (m *Model) drawMemory(a screen.Area) {
 		in.Fit(0, 0, in.W, style(theme.Dim), orReason("", m.scene.Observation.System.Absent["memory"]))
 		return
 	}
-	level := levelOf(taken.Value, m.limitOf("mem"))
+	level := levelOf(taken.Value, m.limitOf(threshold.Memory))
 	gauge := max(in.W-15, 0)
 	in.Text(0, 0, style(theme.Dim), "RAM")
 	in.Gauge(5, 0, gauge, style(theme.Line),
@@ -282,7 +283,7 @@ func (m *Model) drawMemory(a screen.Area) {
 	}
 	y += m.drawMemoryWords(in.Sub(0, y, in.W, in.H-y), &mem)
 	if in.H-y >= 2 {
-		limit := m.limitOf("mem")
+		limit := m.limitOf(threshold.Memory)
 		in.Sub(0, y, in.W, in.H-y).Graph(m.history.memory.last(2*in.W), 100, func(share float64) theme.Style {
 			return style(levelOf(share*100, limit))
 		})
@@ -296,7 +297,7 @@ func (m *Model) drawSwap(a screen.Area, mem *memory, gauge int) {
 		return
 	}
 	share := mem.swapShare()
-	role := levelOf(share.Value, m.limitOf("swap"))
+	role := levelOf(share.Value, m.limitOf(threshold.Swap))
 	a.Gauge(5, 0, gauge, style(theme.Line), screen.Segment{Share: share.Value / 100, Style: style(role)})
 	a.Right(a.W, 0, style(role), percent(share))
 }
@@ -304,7 +305,7 @@ func (m *Model) drawSwap(a screen.Area, mem *memory, gauge int) {
 // drawMemoryWords names the parts, each in the colour of its segment, over as
 // many lines as they need; it returns how many.
 func (m *Model) drawMemoryWords(a screen.Area, mem *memory) int {
-	level := levelOf(mem.used/mem.total*100, m.limitOf("mem"))
+	level := levelOf(mem.used/mem.total*100, m.limitOf(threshold.Memory))
 	parts := []struct {
 		name  string
 		value string
@@ -334,7 +335,12 @@ func (m *Model) drawMemoryWords(a screen.Area, mem *memory) int {
 }
 
 // pressures are the resources of PSI, in order.
-var pressures = []struct{ name, metric string }{{"cpu", "psi_cpu"}, {"memory", "psi_memory"}, {"io", "psi_io"}, {"irq", ""}}
+var pressures = []struct {
+	name   string
+	metric threshold.Metric // "" without a threshold
+}{
+	{"cpu", threshold.PressureCPU}, {"memory", threshold.PressureMemory}, {"io", threshold.PressureIO}, {"irq", ""},
+}
 
 func (m *Model) drawPressure(a screen.Area) {
 	s := &m.scene.Observation.System
@@ -376,7 +382,7 @@ func (m *Model) pressureReason() proc.Reason {
 	return proc.Unsupported
 }
 
-func (m *Model) drawPressureOf(a screen.Area, name, metric string, p *proc.Pressure) {
+func (m *Model) drawPressureOf(a screen.Area, name string, metric threshold.Metric, p *proc.Pressure) {
 	f := stalled(p)
 	role := theme.Good
 	if f.Value >= 1 {
@@ -474,7 +480,7 @@ func (m *Model) drawDisks(a screen.Area) {
 	title, role := "Disks", theme.Accent
 	if len(systems) > 0 {
 		full, _ := fullness(systems[0])
-		title, role = m.titled("Disks", full, true, "disk")
+		title, role = m.titled("Disks", full, true, threshold.Disk)
 	}
 	read, wrote := diskTotals(m.scene.Observation.System.Disks)
 	in := m.frame(a, title, "read "+speed(read)+"  write "+speed(wrote)+" /s", role)
@@ -539,7 +545,7 @@ func (m *Model) drawFilesystem(a screen.Area, u *proc.Usage) {
 	full, _ := fullness(u)
 	name := min(max(a.W/3, 8), 24)
 	a.Fit(0, 0, name, theme.Style{}, m.outside(u.Mount.Point))
-	role := levelOf(full, m.limitOf("disk"))
+	role := levelOf(full, m.limitOf(threshold.Disk))
 	x := name + 1
 	if words := size(float64(*u.Total-*u.Free)) + " of " + size(float64(*u.Total)); a.W-x >= 34 {
 		a.Right(x+15, 0, style(theme.Dim), words)
@@ -680,7 +686,7 @@ func (m *Model) drawMeters(a screen.Area) {
 	mem := memoryOf(s)
 	busy := s.Busy
 	if a.W < 9 {
-		role := levelOf(busy.Value, m.limitOf("cpu"))
+		role := levelOf(busy.Value, m.limitOf(threshold.CPU))
 		switch {
 		case !busy.Known:
 			a.Fit(0, 0, a.W, style(theme.Dim), unknown)
@@ -716,9 +722,9 @@ func (m *Model) drawMeters(a screen.Area) {
 		at.Gauge(4, 0, gauge, style(theme.Line), screen.Segment{Share: f.Or(0) / 100, Style: style(role)})
 		at.Right(4+gauge+6, 0, bold(role), percent(f))
 	}
-	meter("CPU", busy, m.limitOf("cpu"), "")
-	meter("MEM", mem.taken(), m.limitOf("mem"), size(mem.used)+"/"+size(mem.total))
-	meter("SWP", mem.swapShare(), m.limitOf("swap"), "")
+	meter("CPU", busy, m.limitOf(threshold.CPU), "")
+	meter("MEM", mem.taken(), m.limitOf(threshold.Memory), size(mem.used)+"/"+size(mem.total))
+	meter("SWP", mem.swapShare(), m.limitOf(threshold.Swap), "")
 	read, wrote := diskTotals(s.Disks)
 	words := func(name, text string, role theme.Role) {
 		at := next()

@@ -11,6 +11,7 @@ import (
 	"topside/internal/see/plaintext"
 	"topside/internal/see/resource"
 	"topside/internal/see/secret"
+	"topside/internal/steer/threshold"
 	"topside/internal/tui/layout"
 	"topside/internal/tui/screen"
 	"topside/internal/tui/theme"
@@ -146,7 +147,7 @@ func (m *Model) frame(a screen.Area, title, note string, role theme.Role) screen
 }
 
 // titled is the title and its colour for a panel whose figure has a threshold.
-func (m *Model) titled(title string, v float64, known bool, metric string) (string, theme.Role) {
+func (m *Model) titled(title string, v float64, known bool, metric threshold.Metric) (string, theme.Role) {
 	if known && v > m.limitOf(metric) {
 		return title + " !", theme.Bad
 	}
