@@ -41,8 +41,9 @@ type Engine struct {
 	spawns    spawnHistory
 	crowds    crowdHistory
 	profiles  map[string]*profile
-	listeners map[uint64]*Finding // by socket inode; nil for those found innocent
-	suspects  map[int32]uint64    // ids that answered unlisted, with the pass
+	made      map[string]time.Time // executables that builds made and ran, with when
+	listeners map[uint64]*Finding  // by socket inode; nil for those found innocent
+	suspects  map[int32]uint64     // ids that answered unlisted, with the pass
 	preload   preloadFile
 }
 
@@ -55,7 +56,7 @@ func NewEngine(clockTicks uint64) *Engine {
 		clockTicks = 100
 	}
 	return &Engine{
-		ticks: clockTicks, origins: map[originKey]origin{}, profiles: map[string]*profile{},
+		ticks: clockTicks, origins: map[originKey]origin{}, profiles: map[string]*profile{}, made: map[string]time.Time{},
 		listeners: map[uint64]*Finding{}, suspects: map[int32]uint64{},
 	}
 }
@@ -223,6 +224,26 @@ func (p *pass) classify() {
 		name := program(facts.Comm, facts.Executable, facts.Args)
 		en.class = classify(name) | scriptClass(name, facts.Args)
 		en.origin = p.originOf(row)
+	}
+	p.noteMade()
+}
+
+// noteMade remembers the executables in temporary folders that builds and test
+// runs started, so that what they leave behind, cut off from them, is known.
+func (p *pass) noteMade() {
+	const most = 1024
+	for i, en := range p.Engine.entries {
+		if !en.dirty || en.origin != temporary {
+			continue
+		}
+		s := p.subject(i)
+		if _, ok := s.built(); !ok {
+			continue
+		}
+		if len(p.made) >= most {
+			clear(p.made)
+		}
+		p.made[s.executable()] = p.now
 	}
 }
 

@@ -86,8 +86,7 @@ func (s *subject) doubt() Severity {
 }
 
 func (s *subject) builtSilently() bool {
-	_, ok := s.built()
-	return ok || s.imageBuild()
+	return s.madeByBuild() || s.imageBuild()
 }
 
 // claimed is the name that the process shows.

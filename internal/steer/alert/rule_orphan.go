@@ -37,7 +37,7 @@ func judgeOrphan(s *subject) *Finding {
 		of.because("init adopted it: no service unit, container or terminal holds it")
 		return nil // one cause, one alert
 	}
-	if _, ok := s.built(); ok {
+	if s.madeByBuild() {
 		return nil
 	}
 	severity := Warning

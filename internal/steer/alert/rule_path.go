@@ -16,7 +16,7 @@ var suspiciousPath = Rule{
 	Severities: []Severity{Critical, Info},
 	Asks:       "Does a program run from a folder for temporary files, from memory, or from a file that was removed behind it?",
 	Evidence:   "The executable lies in a folder that everybody may write to (/tmp, /var/tmp, /dev/shm, /dev/mqueue, /run/user, …), is a memfd, or was removed and no package knows it; and nothing explains it.",
-	Silent:     "A build, a test run, a package manager or a CI runner among its ancestors (whose own executable is not of such a place); an AppImage's mount; a container engine's own memfd; a program that somebody started at a terminal or that topside's own client started, and one that a package owned before an upgrade replaced it. The explained ones are Info or nothing.",
+	Silent:     "A build, a test run, a package manager or a CI runner among its ancestors (whose own executable is not of such a place), or among those of another process of the same file in the last half hour; an AppImage's mount; a container engine's own memfd; a program that somebody started at a terminal or that topside's own client started, and one that a package owned before an upgrade replaced it. The explained ones are Info or nothing.",
 	Limits:     "An attacker who runs the payload through a real build tool is explained by it, unless the file is hidden, deleted or in shared memory. Scripts are judged by their interpreter. Without the right to read the executable's link the rule is silent.",
 	static:     judgePath,
 }
@@ -66,12 +66,8 @@ func judgeTemporary(s *subject) *Finding {
 	if len(worse) > 0 {
 		return f.because(s.lineage())
 	}
-	if by, ok := s.built(); ok {
-		if s.is(builder) || !shared(exe) {
-			return nil
-		}
-		f.Severity = Info
-		return f.because(fmt.Sprintf("%s (%d) built or unpacked it", by.comm(), by.p.PID))
+	if s.madeByBuild() {
+		return nil
 	}
 	if s.imageBuild() || s.inContainer() && s.origin == image {
 		return nil
@@ -100,7 +96,7 @@ func hides(s *subject) []string {
 	if part, ok := hiddenPart(exe); ok {
 		out = append(out, "its path is hidden: "+part)
 	}
-	if _, built := s.built(); s.p.Facts.Deleted && !built {
+	if s.p.Facts.Deleted && !s.madeByBuild() {
 		out = append(out, "its file was removed while it runs")
 	}
 	if shared(exe) {
@@ -125,7 +121,7 @@ func judgeDeleted(s *subject) *Finding {
 	if _, err := s.evidence.File(s.p.PID, exe); err == nil {
 		return nil // replaced by a newer one
 	}
-	if _, ok := s.built(); ok || s.attended() {
+	if s.madeByBuild() || s.attended() {
 		return nil
 	}
 	f := s.say(rulePath, Info, "executable runs from suspicious path: %s", s.title()).

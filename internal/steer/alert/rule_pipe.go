@@ -66,10 +66,10 @@ func (s *subject) streams() *Finding {
 			continue
 		}
 		if from := s.writer(inode); from != nil {
-			return s.excuse(s.say(rulePipe, Critical, "command matches pipe/download pattern: %s", first(s.args())).
+			return s.partOfCommand(s.excuse(s.say(rulePipe, Critical, "command matches pipe/download pattern: %s", first(s.args())).
 				because(fmt.Sprintf("%s (%d) writes into the pipe that %s reads its commands from", from.comm(), from.p.PID, s.comm()),
 					"its command: "+cut(strings.Join(from.args(), " "), 160), s.lineage()).
-				then("what the download was", s.tree()))
+				then("what the download was", s.tree())))
 		}
 	}
 	return nil
@@ -131,6 +131,17 @@ func (s *subject) reverse() *Finding {
 		return s.connected(socket, fmt.Sprintf("its %s is a connection to %s: whoever is there gives the commands", stream, socket.Remote))
 	}
 	return nil
+}
+
+// partOfCommand joins what is found of a pipe's end to what the shell that made
+// the pipe is accused of already.
+func (s *subject) partOfCommand(f *Finding) *Finding {
+	if parent := s.parent(); parent != nil {
+		if of := parent.finding(rulePipe); of != nil {
+			f.Cause = of.Cause
+		}
+	}
+	return f
 }
 
 // behindNetcat finds a shell that a network cat with a connection started: it

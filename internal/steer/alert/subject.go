@@ -125,6 +125,18 @@ func (p *pass) findClients() map[int32]bool {
 	return out
 }
 
+// madeByBuild reports whether a build or a test run started the process, or, not
+// long ago, another process of the same file: tests start daemons that cut
+// themselves loose.
+func (s *subject) madeByBuild() bool {
+	const memory = 30 * time.Minute
+	if _, ok := s.built(); ok {
+		return true
+	}
+	at, ok := s.made[s.executable()]
+	return ok && s.origin == temporary && s.now.Sub(at) < memory
+}
+
 // imageBuild reports whether a container engine's build runs the process.
 func (s *subject) imageBuild() bool {
 	for _, line := range s.p.Facts.Cgroups {
