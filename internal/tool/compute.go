@@ -409,6 +409,8 @@ func usageError(text string) error {
 		return &ComputeError{"unknown_checkpoint", text, "list_sessions names the checkpoints"}
 	case strings.HasPrefix(text, "session not registered"):
 		return &ComputeError{"unknown_session", text, "list_sessions names the sessions"}
+	case strings.HasPrefix(text, "checkpoint: "), strings.HasPrefix(text, "restore: "):
+		return &ComputeError{"not_kept", text, "list_sessions shows the folder; the server's --state names another"}
 	case strings.Contains(text, "TOPUP_"):
 		return &ComputeError{"not_kept", "this server keeps nothing on disk: it has no folder for its state", "start it with HOME set or with --state FOLDER"}
 	}

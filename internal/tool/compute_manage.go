@@ -225,12 +225,15 @@ func (c *Computer) start(ctx context.Context, call Call) (Result, error) {
 			}
 			return startResult{s, request.Pool, nil, notes}, nil
 		}
-		s, err := c.started(ctx, request)
+		s, note, err := c.started(ctx, request)
 		if err != nil {
 			return nil, err
 		}
+		if note != "" {
+			notes = append(notes, note)
+		}
 		r.session.Store(s)
-		return startResult{s, request.Pool, c.takeResumed(s), nil}, nil
+		return startResult{s, request.Pool, c.takeResumed(s), notes}, nil
 	})
 	return c.collect(ctx, call, r)
 }

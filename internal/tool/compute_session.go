@@ -123,7 +123,7 @@ func (c *Computer) open(r pool.StartRequest) *opening {
 	c.opening[r.Name] = o
 	c.work.Go(func() {
 		defer cancel()
-		o.session, o.err = c.started(ctx, r)
+		o.session, _, o.err = c.started(ctx, r)
 		c.mu.Lock()
 		delete(c.opening, r.Name)
 		c.mu.Unlock()
@@ -132,26 +132,39 @@ func (c *Computer) open(r pool.StartRequest) *opening {
 	return o
 }
 
-// started starts a session and notes what of an earlier server came back.
-func (c *Computer) started(ctx context.Context, r pool.StartRequest) (s *session.Session, err error) {
+// started starts a session and notes what of an earlier server came back. A
+// session that runs but could not be registered is a started one, with a note.
+func (c *Computer) started(ctx context.Context, r pool.StartRequest) (s *session.Session, note string, err error) {
 	if r.Name == "" {
 		if s, err = c.pool.Local(ctx); err == nil {
 			c.mu.Lock()
 			c.local = s
 			c.mu.Unlock()
 		}
-	} else if err = c.pool.Start(ctx, r); err == nil {
+	} else if err = c.pool.Start(ctx, r); err == nil || isRegistry(err) {
+		if err != nil {
+			note = err.Error()
+		}
 		s, err = c.pool.Session(r.Name)
 	}
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if n := s.Log().Len(); n > 0 {
 		c.mu.Lock()
 		c.resumed[s] = &session.Recovery{Cause: "server had ended", By: session.ByReplay, Generation: s.Status().Generation, Replayed: n}
 		c.mu.Unlock()
 	}
-	return s, nil
+	return s, note, nil
+}
+
+// isRegistry tells an error of the registry's file from one of the session: those
+// have types.
+func isRegistry(err error) bool {
+	var connect *pool.ConnectError
+	var usage *session.UsageError
+	return !errors.As(err, &connect) && !errors.As(err, &usage) && !errors.Is(err, session.ErrClosed) &&
+		!errors.Is(err, context.Canceled)
 }
 
 // takeResumed returns once what came back when the session was opened.

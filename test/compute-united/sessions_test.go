@@ -203,6 +203,31 @@ func TestNoHome(t *testing.T) {
 	}
 }
 
+// TestUnwritableState has a folder that cannot be: everything works but what is
+// kept, and the replies say so.
+func TestUnwritableState(t *testing.T) {
+	t.Parallel()
+	c := begin(t, "/proc/nowhere")
+	if o := c.eval("let x = 1"); !strings.Contains(fmt.Sprint(o["notes"]), "cannot be written") {
+		t.Errorf("the notes are %v", o["notes"])
+	}
+	if o := c.ok("start_local_session", arguments{"session": "w"}); !strings.Contains(fmt.Sprint(o["notes"]), "registry") {
+		t.Errorf("the notes are %v", o["notes"])
+	}
+	c.want("the value", c.value("1 + 1", arguments{"session": "w"}), "2")
+	if o := c.eval("exit 1"); o["recovered"] != true {
+		t.Errorf("the reply is %v", o)
+	}
+	c.want("the value after a death", c.value("x"), "1")
+	over := c.eval("print_string (String.make 9000 'x')").object("stdout_overflow")
+	if over.number("total_bytes") != 9000 || over.number("dropped_bytes") == 0 || over["path"] != nil {
+		t.Errorf("the overflow is %v", over)
+	}
+	if code, _ := c.refused("checkpoint", arguments{"label": "x"}); code != "not_kept" {
+		t.Errorf("a checkpoint is refused with %s", code)
+	}
+}
+
 func TestChoiceOfTools(t *testing.T) {
 	t.Parallel()
 	s := bed.Start(t, []string{"mcp", "--read-only", "--toolsets", "compute", "--state", t.TempDir()})
