@@ -13,6 +13,7 @@
 //
 //	daemon.go      the configuration, the life of the daemon
 //	front.go       one front end across its connections
+//	stream.go      what a tool server serves: lines in and out of a front end
 //	attach.go      one connection of a front end
 //	place.go       where the socket is
 //	socket_unix.go the socket, descriptors handed over, one daemon at a time
@@ -196,8 +197,6 @@ func (d *Daemon) frontFor(id, surface string) (f *front, resumed bool, err error
 	f = newFront(d, id, surface)
 	d.fronts[id] = f
 	d.work.Go(f.serve)
-	d.work.Go(f.fromServer)
-	d.work.Go(f.toServer)
 	return f, false, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"strconv"
 	"sync"
@@ -45,17 +44,16 @@ type front struct {
 	d       *Daemon
 	id      string
 	surface string
-	near    net.Conn // our end of the tool server's stream
-	far     net.Conn
+	stream  *stream // what the tool server serves
 	ctx     context.Context
 	cancel  context.CancelFunc
-	waiting chan []byte
 
 	mu      sync.Mutex
 	at      *attachment // nil while there is no connection
 	away    time.Time   // since when
 	expiry  *time.Timer
-	acks    *time.Timer // armed while a call has not been acknowledged
+	acks    *time.Timer // goes off while a call may have to be acknowledged
+	armed   bool        // acks will go off; it is not stopped by the end of a call
 	running map[uint64]*call
 	asked   map[string]struct{} // requests of the tool server without an answer
 	kept    []reply
@@ -76,19 +74,18 @@ type reply struct {
 
 func newFront(d *Daemon, id, surface string) *front {
 	f := &front{
-		d: d, id: id, surface: surface, waiting: make(chan []byte, maxWaiting),
+		d: d, id: id, surface: surface,
 		running: map[uint64]*call{}, asked: map[string]struct{}{}, away: time.Now(),
 	}
-	f.near, f.far = net.Pipe()
+	f.stream = newStream(d.c.MaxMessage, f.fromServer)
 	f.ctx, f.cancel = context.WithCancel(d.ctx)
 	return f
 }
 
-// serve runs the tool server on the far end of the pipe.
+// serve runs the tool server.
 func (f *front) serve() {
-	err := f.d.c.Serve(f.ctx, f.surface, f.far)
-	f.far.Close()
-	f.near.Close()
+	err := f.d.c.Serve(f.ctx, f.surface, f.stream)
+	f.stream.Close()
 	text := "the tool server ended"
 	if err != nil {
 		text += ": " + err.Error()
@@ -119,7 +116,7 @@ func (f *front) end() {
 		}
 	}
 	f.mu.Unlock()
-	f.near.Close() // the end of its input comes first: it may finish in order
+	f.stream.Close() // the end of its input comes first: it may finish in order
 	f.cancel()
 	if at != nil {
 		at.close()
@@ -196,7 +193,7 @@ func (f *front) detach(a *attachment, bye bool) {
 	}
 	f.mu.Unlock()
 	for id := range asked {
-		f.give(frame.ErrorReply(json.RawMessage(id), codeLost, closedText))
+		f.stream.give(frame.ErrorReply(json.RawMessage(id), codeLost, closedText))
 	}
 	if bye {
 		f.end()
@@ -219,30 +216,6 @@ func (f *front) awaySince() (time.Time, bool) {
 	return f.away, f.at == nil
 }
 
-// give queues a message for the tool server without blocking; false if it is full.
-func (f *front) give(message []byte) bool {
-	select {
-	case f.waiting <- message:
-		return true
-	default:
-		return false
-	}
-}
-
-// toServer writes the queue to the tool server.
-func (f *front) toServer() {
-	for {
-		select {
-		case m := <-f.waiting:
-			if _, err := f.near.Write(append(m, '\n')); err != nil {
-				return
-			}
-		case <-f.ctx.Done():
-			return
-		}
-	}
-}
-
 // fromFront takes a message of the front end. An error ends the connection.
 func (f *front) fromFront(a *attachment, message []byte) error {
 	e, err := frame.Scan(message)
@@ -260,7 +233,7 @@ func (f *front) fromFront(a *attachment, message []byte) error {
 			return fmt.Errorf("%w: the id of a call is not a number of the link's: %q", frame.ErrGarbage, frame.Excerpt(e.ID))
 		}
 		f.begin(id)
-		if !f.give(line) {
+		if !f.stream.give(line) {
 			f.mu.Lock()
 			f.finish(id, frame.ErrorReply(e.ID, codeBusy, "too many calls wait on this host: try again later"))
 			f.mu.Unlock()
@@ -270,11 +243,11 @@ func (f *front) fromFront(a *attachment, message []byte) error {
 		_, ok := f.asked[string(e.ID)]
 		delete(f.asked, string(e.ID))
 		f.mu.Unlock()
-		if ok && !f.give(line) {
+		if ok && !f.stream.give(line) {
 			return fmt.Errorf("%w: the tool server does not read", frame.ErrTooLarge)
 		}
 	default:
-		f.give(line) // a notification that finds no room is lost, as they may be
+		f.stream.give(line) // a notification that finds no room is lost, as they may be
 	}
 	return nil
 }
@@ -283,18 +256,21 @@ func (f *front) begin(id uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.running[id] = &call{began: time.Now()}
-	if f.acks == nil {
+	switch {
+	case f.armed:
+	case f.acks == nil:
 		f.acks = time.AfterFunc(ackAfter, f.sendAcks)
-	} else if len(f.running) == 1 {
+	default:
 		f.acks.Reset(ackAfter)
 	}
+	f.armed = true
 }
 
 // sendAcks tells the front end which calls run for longer than a moment.
 func (f *front) sendAcks() {
 	f.mu.Lock()
 	var due frame.Calls
-	var more bool
+	more := false
 	for id, c := range f.running {
 		switch {
 		case c.acked:
@@ -305,7 +281,8 @@ func (f *front) sendAcks() {
 			more = true
 		}
 	}
-	if more && !f.ended {
+	f.armed = more && !f.ended
+	if f.armed {
 		f.acks.Reset(ackAfter)
 	}
 	at := f.at
@@ -315,36 +292,28 @@ func (f *front) sendAcks() {
 	}
 }
 
-// fromServer takes what the tool server says.
-func (f *front) fromServer() {
-	lines := frame.NewLines(f.near, f.d.c.MaxMessage)
-	for {
-		line, err := lines.Next()
-		if err != nil {
-			f.near.Close()
-			return
-		}
-		e, err := frame.Scan(line)
-		if err != nil {
-			f.d.c.Logger.Error("the tool server wrote what is no message", "error", err)
-			continue
-		}
-		switch {
-		case e.IsResponse():
-			if id, err := strconv.ParseUint(string(e.ID), 10, 64); err == nil {
-				f.mu.Lock()
-				f.finish(id, line)
-				f.mu.Unlock()
-			}
-		case e.IsRequest():
-			f.ask(e.ID, line)
-		default:
+// fromServer takes a line of the tool server.
+func (f *front) fromServer(line []byte) {
+	e, err := frame.Scan(line)
+	if err != nil {
+		f.d.c.Logger.Error("the tool server wrote what is no message", "error", err)
+		return
+	}
+	switch {
+	case e.IsResponse():
+		if id, err := strconv.ParseUint(string(e.ID), 10, 64); err == nil {
 			f.mu.Lock()
-			at := f.at
+			f.finish(id, line)
 			f.mu.Unlock()
-			if at != nil {
-				_ = at.out.Send(at.ctx, frame.Message, line) // lost with the connection, as notifications may be
-			}
+		}
+	case e.IsRequest():
+		f.ask(e.ID, line)
+	default:
+		f.mu.Lock()
+		at := f.at
+		f.mu.Unlock()
+		if at != nil {
+			_ = at.out.Send(at.ctx, frame.Message, line) // lost with the connection, as notifications may be
 		}
 	}
 }
@@ -358,7 +327,7 @@ func (f *front) ask(id json.RawMessage, line []byte) {
 	}
 	f.mu.Unlock()
 	if at == nil {
-		f.give(frame.ErrorReply(id, codeLost, closedText))
+		f.stream.give(frame.ErrorReply(id, codeLost, closedText))
 		return
 	}
 	_ = at.out.Send(at.ctx, frame.Message, line) // a failure detaches, which answers it

@@ -145,23 +145,6 @@ func clearStale(path string) error {
 	return os.Remove(path)
 }
 
-var umask sync.Mutex
-
-// listenPrivate makes the socket under a umask, so that it is owner-only (0600)
-// from the moment it exists.
-func listenPrivate(path string) (*net.UnixListener, error) {
-	umask.Lock()
-	defer umask.Unlock()
-	old := syscall.Umask(0o177)
-	defer syscall.Umask(old)
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		return nil, err
-	}
-	l.SetUnlinkOnClose(false)
-	return l, nil
-}
-
 func (d *Daemon) accept(l *net.UnixListener) error {
 	for {
 		c, err := l.AcceptUnix()
@@ -276,6 +259,9 @@ type channel struct {
 
 func (c *channel) Read(b []byte) (int, error)  { return c.in.Read(b) }
 func (c *channel) Write(b []byte) (int, error) { return c.out.Write(b) }
+
+// SyscallConn lets small messages be written without a switch of goroutines.
+func (c *channel) SyscallConn() (syscall.RawConn, error) { return c.out.SyscallConn() }
 
 func (c *channel) Close() error {
 	c.once.Do(func() {

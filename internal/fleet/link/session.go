@@ -64,7 +64,7 @@ func (l *Link) open(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	s := &session{
-		l: l, conn: conn, out: frame.NewWriter(conn), serving: make(chan struct{}, maxServed),
+		l: l, conn: conn, out: frame.NewWriter(conn.Writer), serving: make(chan struct{}, maxServed),
 		done: make(chan struct{}), gone: make(chan struct{}),
 		asks: map[uint64]chan frame.Note{}, streams: map[uint32]*frame.Stream{},
 	}
@@ -292,6 +292,9 @@ func (s *session) message(body []byte) error {
 	}
 	switch {
 	case e.IsResponse():
+		if e.Result == nil && e.Error == nil {
+			return fmt.Errorf("%w: an answer without a result: %q", frame.ErrGarbage, frame.Excerpt(body))
+		}
 		id, err := strconv.ParseUint(string(e.ID), 10, 64)
 		if err == nil && s.l.answered(id, e, len(body)) {
 			s.unasked = 0

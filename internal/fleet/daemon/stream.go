@@ -1,0 +1,147 @@
+package daemon
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"topside/internal/fleet/frame"
+)
+
+// stream is the connection that a tool server serves: lines that a front end sends
+// wait in it, bounded, and lines that the tool server writes are taken in the
+// goroutine that writes them. It costs a call no goroutine of its own.
+type stream struct {
+	take func(line []byte) // takes a line of the tool server; the line is its own
+	max  int               // the longest line, in bytes
+
+	mu      sync.Mutex
+	waiting [][]byte
+	bytes   int
+	more    chan struct{} // has a token when something waits, or it is closed
+	closed  bool
+
+	writing sync.Mutex
+	part    []byte // a line that is not complete
+}
+
+// maxWaitingBytes bounds the messages that wait for the tool server.
+const maxWaitingBytes = 2 * frame.DefaultMax
+
+func newStream(max int, take func([]byte)) *stream {
+	if max <= 0 {
+		max = frame.DefaultMax
+	}
+	return &stream{take: take, max: max, more: make(chan struct{}, 1)}
+}
+
+// give adds a line for the tool server; false if too much waits already.
+func (s *stream) give(line []byte) bool {
+	s.mu.Lock()
+	full := s.closed || len(s.waiting) >= maxWaiting || len(s.waiting) > 0 && s.bytes+len(line) > maxWaitingBytes
+	if !full {
+		s.waiting = append(s.waiting, append(line, '\n'))
+		s.bytes += len(line) + 1
+	}
+	s.mu.Unlock()
+	if !full {
+		s.wake()
+	}
+	return !full
+}
+
+func (s *stream) wake() {
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+}
+
+// Read implements net.Conn for the tool server.
+func (s *stream) Read(b []byte) (int, error) {
+	for {
+		s.mu.Lock()
+		n := 0
+		for n < len(b) && len(s.waiting) > 0 {
+			m := copy(b[n:], s.waiting[0])
+			n += m
+			if s.waiting[0] = s.waiting[0][m:]; len(s.waiting[0]) == 0 {
+				s.waiting[0] = nil
+				s.waiting = s.waiting[1:]
+			}
+		}
+		s.bytes -= n
+		closed := s.closed
+		s.mu.Unlock()
+		switch {
+		case n > 0 || len(b) == 0:
+			return n, nil
+		case closed:
+			s.wake() // another reader
+			return 0, io.EOF
+		}
+		<-s.more
+	}
+}
+
+// Write implements net.Conn for the tool server.
+func (s *stream) Write(b []byte) (int, error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	written := 0
+	for {
+		s.mu.Lock()
+		closed := s.closed
+		s.mu.Unlock()
+		if closed {
+			return written, io.ErrClosedPipe
+		}
+		at := bytes.IndexByte(b, '\n')
+		if at < 0 {
+			if len(s.part)+len(b) > s.max {
+				s.Close()
+				return written, frame.ErrTooLarge
+			}
+			s.part = append(s.part, b...)
+			return written + len(b), nil
+		}
+		line := append(s.part, b[:at]...)
+		s.part = nil
+		b, written = b[at+1:], written+at+1
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			s.take(line)
+		}
+	}
+}
+
+// Close ends the stream for both sides; what waits can still be read.
+func (s *stream) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.wake()
+	return nil
+}
+
+type address struct{}
+
+func (address) Network() string { return "fleet" }
+func (address) String() string  { return "front end" }
+
+// LocalAddr implements net.Conn.
+func (s *stream) LocalAddr() net.Addr { return address{} }
+
+// RemoteAddr implements net.Conn.
+func (s *stream) RemoteAddr() net.Addr { return address{} }
+
+// SetDeadline implements net.Conn: a stream has none.
+func (s *stream) SetDeadline(time.Time) error { return os.ErrNoDeadline }
+
+// SetReadDeadline implements net.Conn: a stream has none.
+func (s *stream) SetReadDeadline(time.Time) error { return os.ErrNoDeadline }
+
+// SetWriteDeadline implements net.Conn: a stream has none.
+func (s *stream) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }
