@@ -2,6 +2,7 @@ package container
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"slices"
@@ -64,6 +65,9 @@ func (l *Listing) Warning() string {
 	switch {
 	case l.Status == Unreachable:
 		text := l.Engine + " at " + l.Socket + " is unreachable: " + l.Reason
+		if l.Socket == "" {
+			text = l.Engine + " is unreachable: " + l.Reason
+		}
 		if len(l.Containers) > 0 {
 			return text + "; names and labels are of " + l.Taken.UTC().Format(time.RFC3339)
 		}
@@ -177,6 +181,12 @@ func (e *Engines) List(ctx context.Context) []Listing {
 	list := make([]Listing, 0, len(answers)+2)
 	for _, answer := range answers {
 		list = append(list, answer(ctx))
+	}
+	for _, l := range e.misled() {
+		// With another engine of that kind that answers, nothing is missing.
+		if !slices.ContainsFunc(list, func(other Listing) bool { return other.Engine == l.Engine && other.Status == OK }) {
+			list = append(list, l)
+		}
 	}
 	return e.complete(list)
 }
@@ -310,6 +320,9 @@ func (g *engine) start() {
 		ctx, cancel := context.WithTimeout(g.owner.life, g.owner.options.Timeout)
 		defer cancel()
 		a, err := fetch(ctx, g.socket.path, &g.owner.options)
+		if over := ctx.Err(); err != nil && over != nil && !errors.Is(err, errTooLarge) {
+			err = over // whatever broke when the connection was closed for that
+		}
 		g.settle(a, err)
 	})
 }

@@ -246,7 +246,8 @@ func TestBadAnswers(t *testing.T) {
 		"html":             {reply(httpReply(200, "nginx", "<html><body>hello</body></html>")), "no list of containers"},
 		"500":              {reply(httpReply(500, "Docker/20", `{"message":"layer does not\nexist"}`)), "500: layer does not exist"},
 		"404":              {reply(httpReply(404, "x", "nothing here")), "404"},
-		"redirect":         {reply("HTTP/1.1 302 Found\r\nLocation: http://example.org/\r\nContent-Length: 0\r\n\r\n"), "redirection"},
+		"redirect":         {reply("HTTP/1.1 302 Found\r\nLocation: http://example.org/\r\nContent-Length: 0\r\n\r\n"), "a redirection to http://example.org/, which is not followed"},
+		"null":             {reply(httpReply(200, "Docker/20", "null")), "no list of containers but null"},
 		"object":           {reply(httpReply(200, "Docker/20", `{"message":"x"}`)), "another form"},
 		"numbers":          {reply(httpReply(200, "Docker/20", `[1,2]`)), "no list of containers"},
 		"no id":            {reply(httpReply(200, "Docker/20", `[{"Names":["/x"]}]`)), "without a proper Id"},
@@ -273,6 +274,76 @@ func TestBadAnswers(t *testing.T) {
 				t.Errorf("%+v, warning %q", l, l.Warning())
 			}
 		})
+	}
+}
+
+// A server that drips does not answer in time, whatever breaks when it is left.
+func TestDrippingAnswer(t *testing.T) {
+	t.Parallel()
+	fs := shortRoot(t)
+	listen(t, fs, "run/docker.sock", func(conn net.Conn) {
+		readRequest(conn)
+		_, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n[")
+		for err == nil {
+			time.Sleep(5 * time.Millisecond)
+			_, err = io.WriteString(conn, " ")
+		}
+	})
+	l := listingOf(t, engines(t, fs, EngineOptions{Timeout: 60 * time.Millisecond}).List(t.Context()), EngineDocker)
+	if l.Status != Unreachable || l.Reason != "no whole answer within 60ms" && l.Reason != "no answer yet" {
+		t.Errorf("%+v", l)
+	}
+}
+
+// What an engine says is bounded, however long.
+func TestEngineTextsAreBounded(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("n", 1<<20)
+	body := fmt.Sprintf(`[{"Id":"1c8fa019edd4","Names":["/%s"],"Image":%q,"ImageID":%q,"State":%q,"Status":%q,"Labels":{%q:%q}}]`, long, long, long, long, long, long, long)
+	list, _, err := decodeList(strings.NewReader(body), 3)
+	if err != nil || len(list) != 1 {
+		t.Fatal(err)
+	}
+	encoded, err := json.Marshal(list)
+	if err != nil || len(encoded) > 8000 || !strings.HasSuffix(list[0].Names[0], "…") {
+		t.Errorf("%d bytes, %v", len(encoded), err)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	fs := shortRoot(t)
+	e := engines(t, fs, EngineOptions{})
+	file := filepath.Join(fs.Root(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	socket := listen(t, fs, "x.sock", func(net.Conn) {})
+	for value, want := range map[string]struct {
+		status Status
+		says   string
+	}{
+		"":                                   {"", ""},
+		"unix://" + socket:                   {"", ""},
+		"unix://" + fs.Root() + "/none.sock": {Absent, "DOCKER_HOST is unix://" + fs.Root() + "/none.sock, where nothing is"},
+		"unix://" + file:                     {Unreachable, file + ", which is no socket"},
+		"tcp://u:hunter2@10.0.0.1:2375":      {Unreachable, "DOCKER_HOST is tcp://u:[redacted]@10.0.0.1:2375: engines are asked over unix://"},
+		"nonsense\x1b[31m":                   {Unreachable, "DOCKER_HOST is nonsense, which is no address"},
+		"unix://relative":                    {Unreachable, "no absolute path"},
+	} {
+		status, reason := e.judge("DOCKER_HOST", value)
+		if status != want.status || !strings.Contains(reason, want.says) {
+			t.Errorf("%q: %s, %q, want %s, %q", value, status, reason, want.status, want.says)
+		}
+	}
+	for _, kind := range []string{EngineDocker, EnginePodman} {
+		live, err := proc.NewFS("/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reason := NewEngines(live, EngineOptions{}).absence(kind); live.Live() && !strings.Contains(reason, "no socket at /run/") {
+			t.Error(reason)
+		}
 	}
 }
 

@@ -8,11 +8,17 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"topside/internal/see/plaintext"
+	"topside/internal/see/secret"
 )
 
 // This file asks one engine for its list of containers: one HTTP request over
@@ -49,7 +55,9 @@ func fetch(ctx context.Context, socket string, o *EngineOptions) (a answer, err 
 		MaxResponseHeaderBytes: 64 << 10,
 		ReadBufferSize:         16 << 10,
 	}
-	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirect }}
+	client := &http.Client{Transport: transport, CheckRedirect: func(to *http.Request, _ []*http.Request) error {
+		return fmt.Errorf("%w to %s, which is not followed", errRedirect, secret.Text(plaintext.Line(to.URL.String())))
+	}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, listPath, nil)
 	if err != nil {
 		return a, err
@@ -92,13 +100,12 @@ func message(body io.Reader) string {
 }
 
 // brief cuts a text from outside to one short line.
-func brief(text string) string {
-	const most = 200
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
+func brief(text string) string { return bounded(text, 200) }
+
+// bounded is text from outside on one line of at most so many characters.
+func bounded(text string, most int) string {
+	line, _ := plaintext.Bounded(text, most)
+	return line
 }
 
 // A boundedReader fails, rather than ends, behind its bound: a cut list must
@@ -142,8 +149,8 @@ func decodeList(body io.Reader, most int) (list []Info, omitted int, err error) 
 		return nil, 0, nonsense(err)
 	}
 	switch first {
-	case nil: // null: a nil list of Go's
-		return nil, 0, endOf(decoder)
+	case nil:
+		return nil, 0, fmt.Errorf("%w but null", errNonsense)
 	case json.Delim('['):
 	default:
 		return nil, 0, fmt.Errorf("%w but JSON of another form", errNonsense)
@@ -200,13 +207,37 @@ func validID(id string) bool {
 	return true
 }
 
+// The bounds of what an engine tells of one container, in characters and in
+// labels. Engines have bounds of their own; something that only listens at their
+// socket has none.
+const (
+	nameBound  = 256
+	imageBound = 512
+	stateBound = 128
+	labelBound = 4096
+	mostNames  = 16
+	mostLabels = 512
+)
+
 func (e *entry) info() Info {
-	info := Info{ID: e.ID, Image: e.Image, ImageID: e.ImageID, Labels: e.Labels, State: e.State, Summary: e.Status, Created: created(e.Created)}
-	for _, name := range e.Names {
+	info := Info{
+		ID: e.ID, Image: bounded(e.Image, imageBound), ImageID: bounded(e.ImageID, imageBound),
+		State: bounded(e.State, stateBound), Summary: bounded(e.Status, stateBound), Created: created(e.Created),
+	}
+	for _, name := range e.Names[:min(len(e.Names), mostNames)] {
 		// Docker also lists the names of legacy links (/other/alias).
 		if name = strings.TrimPrefix(name, "/"); name != "" && !strings.Contains(name, "/") {
-			info.Names = append(info.Names, name)
+			info.Names = append(info.Names, bounded(name, nameBound))
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Labels)) {
+		if len(info.Labels) == mostLabels {
+			break
+		}
+		if info.Labels == nil {
+			info.Labels = make(map[string]string, min(len(e.Labels), mostLabels))
+		}
+		info.Labels[bounded(name, nameBound)] = bounded(e.Labels[name], labelBound)
 	}
 	if e.Pid > 0 {
 		info.PID = &e.Pid
@@ -251,13 +282,13 @@ func explain(err error, socket string, timeout time.Duration) (status Status, re
 	return Unreachable, brief(innermost(err)), true
 }
 
-// innermost takes the http client's wrapping ("Get "http://…":") off.
+// innermost takes the http client's wrapping (Get "http://…": ) off.
 func innermost(err error) string {
-	text := err.Error()
-	if rest, ok := strings.CutPrefix(text, `Get "`+listPath+`": `); ok {
-		return rest
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
 	}
-	return text
+	return err.Error()
 }
 
 func deniedReason(socket string) string {

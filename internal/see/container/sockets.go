@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"topside/internal/see/plaintext"
+	"topside/internal/see/secret"
 )
 
 // This file finds the engines' sockets below a root.
@@ -53,10 +56,10 @@ func (e *Engines) sockets() []socket {
 		}
 	}
 	root := e.fs.Root()
-	if root == "/" && e.fs.Live() {
-		for _, variable := range []struct{ name, kind string }{{"DOCKER_HOST", EngineDocker}, {"CONTAINER_HOST", EnginePodman}} {
-			if path, ok := strings.CutPrefix(e.options.Getenv(variable.name), "unix://"); ok && filepath.IsAbs(path) {
-				add(path, variable.kind, true)
+	if e.ours() {
+		for _, v := range settings {
+			if path, ok := strings.CutPrefix(e.options.Getenv(v.name), "unix://"); ok && filepath.IsAbs(path) {
+				add(path, v.kind, true)
 			}
 		}
 	}
@@ -73,6 +76,53 @@ func (e *Engines) sockets() []socket {
 		}
 	}
 	return found
+}
+
+// settings are the variables that name an engine's socket.
+var settings = []struct{ name, kind string }{{"DOCKER_HOST", EngineDocker}, {"CONTAINER_HOST", EnginePodman}}
+
+// ours says that our own machine is observed, which our own variables are about.
+func (e *Engines) ours() bool { return e.fs.Root() == "/" && e.fs.Live() }
+
+// misled returns a listing for each variable that leads to no socket, which says
+// so with the variable's value.
+func (e *Engines) misled() []Listing {
+	if !e.ours() {
+		return nil
+	}
+	var all []Listing
+	for _, v := range settings {
+		if status, reason := e.judge(v.name, e.options.Getenv(v.name)); status != "" {
+			all = append(all, Listing{Engine: v.kind, Status: status, Reason: reason})
+		}
+	}
+	return all
+}
+
+// judge says what is wrong with the value of a variable; status is empty when
+// nothing is, or when it is not set.
+func (e *Engines) judge(name, value string) (status Status, reason string) {
+	if value == "" {
+		return "", ""
+	}
+	said := name + " is " + brief(secret.Text(plaintext.Line(value)))
+	scheme, rest, isURL := strings.Cut(value, "://")
+	switch {
+	case !isURL:
+		return Unreachable, said + ", which is no address: a socket is written unix:///run/docker.sock"
+	case scheme != "unix":
+		return Unreachable, said + ": engines are asked over unix:// sockets of this machine only"
+	case !filepath.IsAbs(rest):
+		return Unreachable, said + ", which has no absolute path: write unix:///run/docker.sock"
+	}
+	switch _, err := e.resolve(rest); {
+	case err == nil, errors.Is(err, fs.ErrPermission):
+		return "", "" // it is asked, or listed as denied
+	case errors.Is(err, errNoSocket):
+		return Unreachable, said + ", which is no socket"
+	default:
+		return Absent, said + ", where nothing is"
+	}
 }
 
 var errNoSocket = errors.New("not a socket")
@@ -128,8 +178,9 @@ func (e *Engines) absence(kind string) string {
 	if !e.fs.Live() {
 		return "a recorded tree has no engine to ask"
 	}
+	at := func(path string) string { return filepath.Join(e.fs.Root(), path) }
 	if kind == EnginePodman {
-		return "no socket at run/podman/podman.sock or run/user/*/podman/podman.sock; Podman serves one with: systemctl enable --now podman.socket"
+		return "no socket at " + at("run/podman/podman.sock") + " or " + at("run/user/*/podman/podman.sock") + "; Podman serves one with: systemctl enable --now podman.socket"
 	}
-	return "no socket at run/docker.sock or run/user/*/docker.sock"
+	return "no socket at " + at("run/docker.sock") + " or " + at("run/user/*/docker.sock")
 }
