@@ -71,11 +71,16 @@ func newTopupWorld(ctx context.Context, s Streams, program string) (*topupWorld,
 	w.pool = pool.New(o)
 	w.sockets = &topupSockets{world: w, open: map[string]*wire.Socket{}}
 	w.sockets.ctx, w.sockets.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	var err error
-	w.shared, err = tool.NewTopup(tool.TopupOptions{
+	options := tool.TopupOptions{
 		Pool: w.pool, Sockets: w.sockets, HostsPath: topupPath("TOPUP_HOSTS_FILE", "hosts.json"),
 		Dial: topupDialer, Back: topupBackChannel,
-	})
+	}
+	var err error
+	if w.shared, err = tool.NewTopup(options); err != nil {
+		w.logger.Warn("hosts are kept in memory", "error", err)
+		options.HostsPath = ""
+		w.shared, err = tool.NewTopup(options)
+	}
 	if err != nil {
 		w.sockets.close()
 		w.pool.Close()

@@ -40,15 +40,22 @@ type Child struct {
 	dead    bool
 }
 
+// startTries is how often a process that ended before it was ready is started again.
+const startTries = 2
+
 // Start runs the language's program and waits until it is ready. The child ends with Close, or with the server.
 func Start(ctx context.Context, lang Language, o Options) (*Child, error) {
 	c, err := start(ctx, lang, o)
 	var early *Death
-	if errors.As(err, &early) {
-		// A cached program that was cut short, or built against a runtime that has gone.
-		if err := lang.Rebuild(ctx); err != nil {
-			return nil, err
+	for tries := 0; tries < startTries && errors.As(err, &early); tries++ {
+		// A cached program that was cut short, or built against a runtime that has gone; one that was killed
+		// says nothing about the cache.
+		if early.Signal != syscall.SIGKILL.String() {
+			if err := lang.Rebuild(ctx); err != nil {
+				return nil, err
+			}
 		}
+		early = nil
 		c, err = start(ctx, lang, o)
 	}
 	if err != nil {

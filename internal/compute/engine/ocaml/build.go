@@ -204,9 +204,17 @@ func (c *compiler) compile(ctx context.Context, work string) error {
 	args = append(args, "-o", program)
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, compiler, args...)
-	cmd.Dir = work
-	if out, err := cmd.CombinedOutput(); err != nil {
+	run := func() ([]byte, error) {
+		cmd := exec.CommandContext(ctx, compiler, args...)
+		cmd.Dir = work
+		return cmd.CombinedOutput()
+	}
+	out, err := run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && !exit.Exited() && ctx.Err() == nil {
+		out, err = run() // somebody killed the compiler
+	}
+	if err != nil {
 		return &engine.Unavailable{
 			Language: "OCaml " + c.version,
 			Reason:   fmt.Sprintf("its session driver does not compile (%v): %s", err, bytes.TrimSpace(out)),
