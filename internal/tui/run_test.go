@@ -47,7 +47,6 @@ func TestRunLeavesNothing(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 		inWrite.Close()
-		inRead.Close()
 		outWrite.Close()
 		screen := <-drawn
 		for _, sequence := range []string{"\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h", "\x1b[?1002l"} {
@@ -59,6 +58,7 @@ func TestRunLeavesNothing(t *testing.T) {
 		if err := goleak.Find(ignored); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+		inRead.Close() // not before its readers are gone
 	}
 }
 
