@@ -23,7 +23,7 @@ import (
 // own name and under those of the contracts.
 func TestMain(m *testing.M) {
 	program := func() { os.Exit(Main(os.Args, Standard())) }
-	testscript.Main(leakChecked{m}, map[string]func(){"topside": program, "wsltop": program, "xtop": program, "topup": program})
+	testscript.Main(leakChecked{m}, map[string]func(){"topside": program, "wsltop": program, "xtop": program, "topup": program, "topup-opt": program})
 }
 
 // leakChecked runs the tests and then looks for goroutines that outlived them.

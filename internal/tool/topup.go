@@ -428,7 +428,12 @@ func (c *TopupClient) Places(name string, raw json.RawMessage) []string {
 		}
 		return places
 	}
-	return []string{TopupPlace(host, named)}
+	places := []string{TopupPlace(host, named)}
+	if name == "checkpoint" || name == "restore" {
+		// What one session saves, another may be about to restore.
+		places = append(places, "checkpoints")
+	}
+	return places
 }
 
 // TopupPlace is the name of one place of [TopupClient.Places].
