@@ -58,6 +58,7 @@ type front struct {
 	asked   map[string]struct{} // requests of the tool server without an answer
 	kept    []reply
 	bytes   int // of kept
+	ring    int // what the small replies that were sent count
 	ended   bool
 }
 
@@ -92,11 +93,12 @@ func (f *front) serve() {
 		f.d.c.Logger.Warn("tool server", "surface", f.surface, "error", err)
 	}
 	f.mu.Lock()
-	for _, id := range slices.Collect(maps.Keys(f.running)) {
-		f.finish(id, frame.ErrorReply(rawID(id), codeLost, text))
-	}
+	running := slices.Collect(maps.Keys(f.running))
 	at := f.at
 	f.mu.Unlock()
+	for _, id := range running {
+		f.finish(id, frame.ErrorReply(rawID(id), codeLost, text))
+	}
 	if at != nil {
 		at.finish()
 	}
@@ -150,10 +152,7 @@ func (f *front) attach(a *attachment, awaiting []uint64, w *frame.Welcome) error
 	}
 	// What the front end does not await has arrived, or nobody wants it.
 	f.kept = slices.DeleteFunc(f.kept, func(r reply) bool { return !slices.Contains(w.Replied, r.id) })
-	f.bytes = 0
-	for _, r := range f.kept {
-		f.bytes += len(r.body)
-	}
+	f.measure()
 	f.mu.Unlock()
 	if old != nil {
 		old.close()
@@ -169,6 +168,7 @@ func (f *front) resend(a *attachment) {
 		f.kept[i].sent = true
 		bodies = append(bodies, f.kept[i].body)
 	}
+	f.measure()
 	f.mu.Unlock()
 	for _, b := range bodies {
 		if a.out.Send(a.ctx, frame.Message, b) != nil {
@@ -234,9 +234,7 @@ func (f *front) fromFront(a *attachment, message []byte) error {
 		}
 		f.begin(id)
 		if !f.stream.give(line) {
-			f.mu.Lock()
 			f.finish(id, frame.ErrorReply(e.ID, codeBusy, "too many calls wait on this host: try again later"))
-			f.mu.Unlock()
 		}
 	case e.IsResponse():
 		f.mu.Lock()
@@ -302,9 +300,7 @@ func (f *front) fromServer(line []byte) {
 	switch {
 	case e.IsResponse():
 		if id, err := strconv.ParseUint(string(e.ID), 10, 64); err == nil {
-			f.mu.Lock()
 			f.finish(id, line)
-			f.mu.Unlock()
 		}
 	case e.IsRequest():
 		f.ask(e.ID, line)
@@ -333,10 +329,11 @@ func (f *front) ask(id json.RawMessage, line []byte) {
 	_ = at.out.Send(at.ctx, frame.Message, line) // a failure detaches, which answers it
 }
 
-// finish sends the reply of a call and keeps it until it has surely arrived. It
-// needs f.mu, which it gives up while it sends.
+// finish sends the reply of a call and keeps it until it has surely arrived.
 func (f *front) finish(id uint64, body []byte) {
+	f.mu.Lock()
 	if f.running[id] == nil {
+		f.mu.Unlock()
 		return // answered already, or never asked
 	}
 	delete(f.running, id)
@@ -347,32 +344,61 @@ func (f *front) finish(id uint64, body []byte) {
 	f.kept = append(f.kept, reply{id: id, body: body, sent: at != nil})
 	f.bytes += len(body)
 	f.prune()
-	if at == nil {
-		return
-	}
 	f.mu.Unlock()
-	_ = at.out.Send(at.ctx, frame.Message, body) // it is kept for the next connection
-	f.mu.Lock()
+	if at != nil {
+		_ = at.out.Send(at.ctx, frame.Message, body) // it is kept for the next connection
+	}
 }
 
-// prune keeps the kept replies within their bounds. It needs f.mu.
+// inRing reports whether a reply is small and was sent: it is kept in case it was lost
+// on the way, until others push it out.
+func (r reply) inRing() bool { return r.sent && len(r.body) < Large }
+
+// ringCost is what a small reply counts, with what it takes to hold it.
+func (r reply) ringCost() int { return len(r.body) + 64 }
+
+// prune keeps the kept replies, of which the last one is new, within their bounds. It
+// needs f.mu. The ring is cut to half when it is full, so that a call costs nothing
+// on average.
 func (f *front) prune() {
-	ring := 0
-	for i := len(f.kept) - 1; i >= 0; i-- {
-		r := &f.kept[i]
-		if r.sent && len(r.body) < Large {
-			ring += len(r.body) + 64
-			if ring > maxRing {
+	if last := f.kept[len(f.kept)-1]; last.inRing() {
+		f.ring += last.ringCost()
+	}
+	if f.ring > maxRing {
+		left := maxRing / 2
+		f.ring = 0
+		for i := len(f.kept) - 1; i >= 0; i-- {
+			r := &f.kept[i]
+			if !r.inRing() {
+				continue
+			}
+			if left -= r.ringCost(); left < 0 {
 				f.bytes -= len(r.body)
-				f.kept = slices.Delete(f.kept, i, i+1)
+				r.id = 0 // no call has it
+			} else {
+				f.ring += r.ringCost()
 			}
 		}
+		f.kept = slices.DeleteFunc(f.kept, func(r reply) bool { return r.id == 0 })
 	}
 	for i := 0; f.bytes > maxKept && i < len(f.kept)-1; i++ {
 		r := &f.kept[i]
 		note := frame.ErrorReply(rawID(r.id), codeLost, fmt.Sprintf("the reply of %d bytes came while there was no connection, and could not be kept", len(r.body)))
-		f.bytes += len(note) - len(r.body)
-		r.body = note
+		if len(note) < len(r.body) {
+			f.bytes += len(note) - len(r.body)
+			r.body = note
+		}
+	}
+}
+
+// measure counts the kept replies anew. It needs f.mu.
+func (f *front) measure() {
+	f.bytes, f.ring = 0, 0
+	for _, r := range f.kept {
+		f.bytes += len(r.body)
+		if r.inRing() {
+			f.ring += r.ringCost()
+		}
 	}
 }
 
@@ -380,13 +406,8 @@ func (f *front) prune() {
 func (f *front) got(ids []uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.kept = slices.DeleteFunc(f.kept, func(r reply) bool {
-		gone := slices.Contains(ids, r.id)
-		if gone {
-			f.bytes -= len(r.body)
-		}
-		return gone
-	})
+	f.kept = slices.DeleteFunc(f.kept, func(r reply) bool { return slices.Contains(ids, r.id) })
+	f.measure()
 }
 
 // drop forgets calls whose replies nobody wants any more.
