@@ -306,3 +306,20 @@ func FuzzCheck(f *testing.F) {
 		}
 	})
 }
+
+// A refusal says what was got, also for a value of the right type.
+func TestStrictRefusalsSayWhatWasGot(t *testing.T) {
+	t.Parallel()
+	list := WsltopTools(nil, WsltopOptions{})[1]
+	for arguments, want := range map[string]string{
+		`{"limit":1001}`:         "from 0 to 1000; got 1001",
+		`{"environment":"mars"}`: `got "mars"`,
+		`{"snapshot_id":""}`:     `got ""`,
+		`{"name_contains":"` + strings.Repeat("x", 1025) + `"}`: "got 1025 characters",
+		`[]`: "arguments must be a JSON object; got []",
+	} {
+		if _, err := CheckStrict(list, json.RawMessage(arguments)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60s: %v, want %q", arguments, err, want)
+		}
+	}
+}

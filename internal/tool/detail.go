@@ -11,11 +11,11 @@ import (
 
 	"topside/internal/see"
 	"topside/internal/see/cgroup"
+	"topside/internal/see/display"
 	"topside/internal/see/model"
 	"topside/internal/see/plaintext"
 	"topside/internal/see/proc"
 	"topside/internal/see/resource"
-	"topside/internal/see/secret"
 )
 
 // An inspection is a row with its details.
@@ -42,6 +42,7 @@ type details struct {
 	UID          *uint32             `json:"uid,omitempty"`
 	StartedAt    string              `json:"started_at,omitempty"`
 	AgeSeconds   *float64            `json:"age_seconds,omitempty"`
+	Program      string              `json:"program,omitempty"` // the first argument, which usage.args are behind
 	Executable   string              `json:"executable,omitempty"`
 	ExeDeleted   bool                `json:"executable_deleted,omitempty"`
 	Directory    string              `json:"working_directory,omitempty"`
@@ -73,6 +74,9 @@ type details struct {
 	Unit    string   `json:"unit,omitempty"`
 	Pod     string   `json:"pod_uid,omitempty"`
 	Cgroups []string `json:"cgroups,omitempty"`
+	// Unlimited names the limits that are known to be none; any other that is
+	// missing is unknown.
+	Unlimited []string `json:"unlimited,omitempty"`
 }
 
 type processMemory struct {
@@ -103,11 +107,12 @@ type switches struct {
 	Involuntary *uint64 `json:"involuntary,omitempty"`
 }
 
-// softHard is a resource limit; what is missing is unlimited.
+// softHard is a resource limit. One without any bound is in "unlimited" instead.
 type softHard struct {
-	Soft *uint64 `json:"soft,omitempty"`
-	Hard *uint64 `json:"hard,omitempty"`
-	Unit string  `json:"unit,omitempty"`
+	Soft          *uint64 `json:"soft,omitempty"`
+	Hard          *uint64 `json:"hard,omitempty"`
+	HardUnlimited bool    `json:"hard_unlimited,omitempty"`
+	Unit          string  `json:"unit,omitempty"`
 }
 
 type security struct {
@@ -163,8 +168,7 @@ func (w *rowWriter) inspection(r *resource.Resource, d *see.Details, clockTicks 
 	}
 	switch {
 	case r.Proc != nil:
-		i.Usage.Args, i.Usage.ArgsCut = plaintext.Bounded(commandLine(r, w.showSecrets, longestArgs+1), longestArgs)
-		i.processFacts(r.Proc)
+		i.processFacts(r.Proc, w.showSecrets)
 		i.processFigures(r.Proc)
 		i.started(w.observation, r.Proc, clockTicks)
 		i.processDetails(d)
@@ -175,14 +179,17 @@ func (w *rowWriter) inspection(r *resource.Resource, d *see.Details, clockTicks 
 	return i
 }
 
-func (i *inspection) processFacts(p *model.Process) {
+func (i *inspection) processFacts(p *model.Process, showSecrets bool) {
 	d, f := &i.Details, p.Facts
+	if len(f.Args) > 0 {
+		d.Program, _ = display.CommandLine(f.Args[:1], showSecrets, pathLimit)
+	}
 	d.State, d.Threads, d.Nice, d.Session = stateName(p.State), p.Threads, &p.Nice, p.Session
 	if f.UIDKnown {
 		d.UID = &f.UID
 	}
-	d.Executable, d.ExeDeleted, d.Directory = pathText(f.Executable), f.Deleted, pathText(f.Directory)
-	d.Runtime, d.Unit, d.Pod = runtimeName(string(f.Placement.Runtime)), shortText(f.Placement.Unit), f.Placement.PodUID
+	d.Executable, d.ExeDeleted, d.Directory = pathText(display.Text(f.Executable, showSecrets)), f.Deleted, pathText(display.Text(f.Directory, showSecrets))
+	d.Runtime, d.Unit, d.Pod = runtimeName(string(f.Placement.Runtime)), pathText(f.Placement.Unit), f.Placement.PodUID
 	for _, line := range f.Cgroups {
 		if path := pathText(line.Path); path != "" && path != "/" && !slices.Contains(d.Cgroups, path) {
 			d.Cgroups = append(d.Cgroups, path)
@@ -254,7 +261,7 @@ func (i *inspection) processDetails(from *see.Details) {
 		}
 		d.Security = securityOf(s)
 	}
-	d.Limits = limitsShown(from.Limits)
+	d.Limits, d.Unlimited = limitsShown(from.Limits)
 }
 
 func securityOf(s *proc.Status) *security {
@@ -268,18 +275,23 @@ func securityOf(s *proc.Status) *security {
 	return &x
 }
 
-// limitsShown are the resource limits that programs run into.
-func limitsShown(all map[string]proc.Limit) map[string]softHard {
-	shown := map[string]softHard{}
+// limitsShown are the resource limits that programs run into, and the names of
+// those that do not bound at all.
+func limitsShown(all map[string]proc.Limit) (shown map[string]softHard, unlimited []string) {
+	shown = map[string]softHard{}
 	for name, key := range map[string]string{
 		"open_files": "Max open files", "processes": "Max processes", "address_space": "Max address space",
 		"locked_memory": "Max locked memory", "stack": "Max stack size", "core_file": "Max core file size", "cpu_time": "Max cpu time", "file_size": "Max file size",
 	} {
 		l, ok := all[key]
-		if !ok || l.SoftUnlimited && l.HardUnlimited {
+		switch {
+		case !ok:
+			continue
+		case l.SoftUnlimited && l.HardUnlimited:
+			unlimited = append(unlimited, name)
 			continue
 		}
-		limit := softHard{Unit: l.Unit}
+		limit := softHard{Unit: l.Unit, HardUnlimited: l.HardUnlimited}
 		if !l.SoftUnlimited {
 			limit.Soft = &l.Soft
 		}
@@ -288,7 +300,8 @@ func limitsShown(all map[string]proc.Limit) map[string]softHard {
 		}
 		shown[name] = limit
 	}
-	return shown
+	slices.Sort(unlimited)
+	return shown, unlimited
 }
 
 func stateName(state byte) string {
@@ -310,7 +323,7 @@ const (
 
 func (i *inspection) groupFacts(g *model.Group, showSecrets bool) {
 	d, at := &i.Details, g.Placement
-	d.Runtime, d.Unit, d.Pod = runtimeName(string(at.Runtime)), shortText(at.Unit), at.PodUID
+	d.Runtime, d.Unit, d.Pod = runtimeName(string(at.Runtime)), pathText(at.Unit), at.PodUID
 	if g.Container {
 		d.FullID = shortText(at.ContainerID)
 	}
@@ -326,7 +339,7 @@ func (i *inspection) groupFacts(g *model.Group, showSecrets bool) {
 		}
 		return
 	}
-	d.Image, d.ImageID = shortText(g.Info.Image), shortText(g.Info.ImageID)
+	d.Image, d.ImageID = pathText(display.Text(g.Info.Image, showSecrets)), shortText(g.Info.ImageID)
 	d.State, d.Status = shortText(g.Info.State), shortText(g.Info.Summary)
 	if !g.Info.Created.IsZero() {
 		d.CreatedAt = g.Info.Created.UTC().Format(time.RFC3339)
@@ -334,17 +347,13 @@ func (i *inspection) groupFacts(g *model.Group, showSecrets bool) {
 	d.Labels, d.LabelsLeft = labelsOf(g.Info.Labels, showSecrets)
 }
 
-func labelsOf(all map[string]string, showSecrets bool) (shown map[string]string, left int) {
+func labelsOf(all map[string]string, showSecrets bool) (labels map[string]string, left int) {
 	names := slices.Sorted(maps.Keys(all))
-	shown = map[string]string{}
+	labels = map[string]string{}
 	for _, name := range names[:min(len(names), labelsShown)] {
-		value := all[name]
-		if !showSecrets {
-			value = secret.Label(plaintext.Line(name), plaintext.Line(value))
-		}
-		shown[shortText(name)], _ = plaintext.Bounded(value, labelLimit)
+		labels[shortText(name)], _ = plaintext.Bounded(display.Label(name, all[name], showSecrets), labelLimit)
 	}
-	return shown, len(names) - len(shown)
+	return labels, len(names) - len(labels)
 }
 
 func (i *inspection) groupFigures(g *model.Group) {
@@ -358,6 +367,18 @@ func (i *inspection) groupFigures(g *model.Group) {
 		Swap: u.SwapCurrent, Limit: u.MemoryLimit, OOMKills: u.OOMKills, RSS: g.RSS,
 	}
 	d.Tasks, d.TasksLimit = u.PIDsCurrent, u.PIDsLimit
+	for _, limit := range []struct {
+		name, figure string
+		bounds       bool
+	}{
+		{"cpu", cgroup.FigureCPUQuota, u.CPUQuotaCores != nil},
+		{"memory", cgroup.FigureMemoryLimit, u.MemoryLimit != nil},
+		{"tasks", cgroup.FigurePIDsLimit, u.PIDsLimit != nil},
+	} {
+		if _, unknown := u.Missing[limit.figure]; g.FromCgroup && !limit.bounds && !unknown {
+			d.Unlimited = append(d.Unlimited, limit.name)
+		}
+	}
 	if u.IOReadBytes != nil || u.IOWriteBytes != nil {
 		d.GroupIO = &groupIO{u.IOReadBytes, u.IOWriteBytes, figure(g.ReadBytes, 0), figure(g.WriteBytes, 0)}
 	}

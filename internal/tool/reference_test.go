@@ -27,6 +27,10 @@ same JSON). Wrong arguments are JSON-RPC errors (-32602). What fails in the work
 ` + "`isError: true`" + ` and ` + "`{\"error\": {\"code\", \"message\", \"hint\"}}`" + `: ` + "`snapshot_unavailable`, `unknown_resource`, `collection_failed`,\n`ambiguous_resource`, `invalid_hierarchy`" + `. Those of sessions are in
 [compute.md](compute.md).
 
+Output schemas require, at each level, what is always there. An error is structured content too, so that its code can be
+read wherever only that block is shown: the schemas declare ` + "`error`" + ` beside ` + "`snapshot`" + ` and ` + "`data`" + `, and a reply has the one
+or the others.
+
 ## What observations mean
 
 - ` + "`snapshot`" + ` is the same in all replies from one snapshot: ` + "`snapshot_id`, `captured_at_unix_ms`, `sample_window_ms`" + ` (over
@@ -38,7 +42,15 @@ same JSON). Wrong arguments are JSON-RPC errors (-32602). What fails in the work
   kernel's own work.
 - A figure that could not be observed is left out and named with the reason in ` + "`absent` or `not_measured`" + `. The ` + "`wsltop`" + `
   contract has nulls and omissions of its own instead.
-- Lists say how many resources ` + "`matched`" + `, were ` + "`returned`" + ` and ` + "`left_out`" + `. Long arguments end in … and have ` + "`args_cut`" + `.
+- Lists say how many resources ` + "`matched`" + `, were ` + "`returned`" + `, and were ` + "`left_out`" + ` behind them; with ` + "`offset`" + ` set to
+  ` + "`next_offset`" + ` the next call goes on there. A list of at most 30 has at most 12,000 characters: where long names and
+  arguments do not fit, they are cut shorter. A longer list ends at 36,000, and ` + "`cut`" + ` says so. Where nothing matched,
+  ` + "`hint`" + ` says what to try.
+- ` + "`usage.args`" + ` is the arguments behind the program (the first argument), in lists and in ` + "`inspect_resource`" + ` alike; there
+  ` + "`details.program`" + ` is that first argument. In the ` + "`wsltop`" + ` contract ` + "`args`" + ` is the whole command line.
+- What is cut ends in … and is marked: ` + "`args_cut`, `name_cut`" + `, and in the ` + "`wsltop`" + ` contract ` + "`args_truncated`" + `. The first 128 KiB
+  of a command line are read. ` + "`match`" + ` searches all of them as they may be shown, however short the reply cuts them.
+- ` + "`details.unlimited`" + ` names the limits that are known to be none. A limit that is missing there too is unknown.
 - Passwords, tokens and credentials in arguments and labels are ` + "`[redacted]`" + ` unless the server was started with
   ` + "`--show-secrets`" + `. Escape sequences and invisible characters are stripped from all text that comes from outside.
 
@@ -139,6 +151,42 @@ func TestDeclarationsAreWhole(t *testing.T) {
 				if p.Default != nil && !p.admits(p.defaultValue()) {
 					t.Errorf("%s.%s: its own default is not admitted", tool.Name, p.Name)
 				}
+			}
+		}
+	}
+}
+
+// TestSchemasProve: what lacks a field that is always there does not conform, an
+// answer and an error do.
+func TestSchemasProve(t *testing.T) {
+	t.Parallel()
+	const row = `{"resource_id":"a","parent_ids":[],"usage":{"environment":"linux","kind":"process","id":"1","name":"init"}`
+	const snapshot = `{"snapshot":{"snapshot_id":"s","warnings":[]},"data":`
+	failure := `{"error":{"code":"c","message":"m"}}`
+	good := map[string]string{
+		"list_resources": snapshot + `[` + row + `}],"matched":1}`, "list_children": snapshot + `[]}`, "inspect_resource": snapshot + row + `,"details":{}}}`,
+		"get_system_summary": snapshot + `{"host_logical_cpu_count":1,"environments":{"linux":{},"docker":{},"podman":{},"containerd":{},"kubernetes":{},"lxc":{}},` +
+			`"counts":{"processes":1,"containers":0,"units":0},"busiest_by_cpu":[],"busiest_by_memory":[],"not_measured":[]}}`,
+	}
+	for _, tool := range SeeTools(nil, false) {
+		var s jsonschema.Schema
+		if err := json.Unmarshal(tool.OutputSchema(), &s); err != nil {
+			t.Fatal(err)
+		}
+		resolved, err := s.Resolve(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for text, conforms := range map[string]bool{
+			good[tool.Name]: true, failure: true, `{}`: false, `{"error":{}}`: false, `{"snapshot":{}}`: false, snapshot + `1}`: false,
+			snapshot + `[{}]}`: false, snapshot + `{}}`: false, `{"data":[{"resource_id":1}]}`: false,
+		} {
+			var v any
+			if err := json.Unmarshal([]byte(text), &v); err != nil {
+				t.Fatalf("%v in %s", err, text)
+			}
+			if err := resolved.Validate(v); (err == nil) != conforms {
+				t.Errorf("%s: %s: %v, should conform: %v", tool.Name, text, err, conforms)
 			}
 		}
 	}

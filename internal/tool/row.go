@@ -5,9 +5,13 @@ package tool
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
+	"topside/internal/see/display"
 	"topside/internal/see/model"
 	"topside/internal/see/plaintext"
 	"topside/internal/see/proc"
@@ -33,7 +37,8 @@ type usage struct {
 	PID            *int32               `json:"pid,omitempty"`
 	PPID           *int32               `json:"ppid,omitempty"`
 	Name           string               `json:"name"`
-	Args           string               `json:"args,omitempty"` // without the program where that is the name
+	NameCut        bool                 `json:"name_cut,omitempty"`
+	Args           string               `json:"args,omitempty"` // behind the program, which is the first of them
 	ArgsCut        bool                 `json:"args_cut,omitempty"`
 	Kernel         bool                 `json:"kernel,omitempty"` // a kernel task
 	User           string               `json:"user,omitempty"`
@@ -49,22 +54,22 @@ type rowWriter struct {
 	observation *model.Observation
 	catalogue   *resource.Catalogue
 	showSecrets bool
-	argsLength  int // in characters
+	lengths     textLengths
 }
 
-// The lengths of arguments in lists: shorter where there are many rows.
-const (
-	fewRows       = 10
-	argsOfFewRows = 100
-	argsOfMany    = 48
-)
+// textLengths bound the texts of a row that the observed machine chooses, in
+// characters.
+type textLengths struct{ args, name int }
 
-func listedArgs(rows int) int {
-	if rows <= fewRows {
-		return argsOfFewRows
-	}
-	return argsOfMany
-}
+// listedLengths are the lengths of texts in lists: shorter where there are many
+// rows, or where longer ones would not fit a list of that many.
+var listedLengths = []textLengths{{100, nameLimit}, {48, nameLimit}, {32, 60}, {16, 40}, {8, 24}, {8, 12}}
+
+// fewRows is how many rows may have the longest texts.
+const fewRows = 10
+
+// inspectedLengths are those of a single resource.
+var inspectedLengths = textLengths{args: 8192, name: pathLimit}
 
 // nameLimit bounds names and ids of outside, in characters.
 const nameLimit = 100
@@ -84,17 +89,21 @@ func (w *rowWriter) row(r *resource.Resource) row {
 			Environment:    r.Environment,
 			Source:         shortID(r.Source),
 			Kind:           r.Kind,
-			ID:             shortText(shortID(r.NativeID)),
-			Name:           shortText(r.Name),
 			CPUPercent:     figure(r.CPU, 2),
 			CPUTimeSeconds: figure(r.CPUSeconds, 1),
 			MemoryBytes:    bytesOf(r.Memory),
 		},
 	}
+	line.Usage.ID, _ = plaintext.Bounded(shortID(r.NativeID), w.lengths.name)
+	line.Usage.Name, line.Usage.NameCut = plaintext.Bounded(r.Name, w.lengths.name)
 	if r.CPU.Known || o.RatesAbsent == "" {
 		line.note("cpu_percent", line.Usage.CPUPercent == nil, whyNoRate(r))
 	}
-	line.note("memory_bytes", line.Usage.MemoryBytes == nil, string(missingOf(r, "memory")))
+	if overcounted(r) {
+		line.Usage.MemoryBytes = nil
+		line.note("memory_bytes", true, "its inactive file cache is counted larger than its current usage")
+	}
+	line.note("memory_bytes", line.Usage.MemoryBytes == nil && line.Absent["memory_bytes"] == "", string(missingOf(r, "memory")))
 	switch {
 	case r.Proc != nil:
 		w.process(&line, r)
@@ -115,21 +124,17 @@ func (w *rowWriter) process(line *row, r *resource.Resource) {
 	if reason, missing := p.Facts.Absent["args"]; missing {
 		line.note("args", reason != sample.KernelTask, string(reason))
 	}
-	full := commandLine(r, w.showSecrets, w.argsLength+nameLimit)
-	full = withoutProgram(full, line.Usage.Name)
-	line.Usage.Args, line.Usage.ArgsCut = plaintext.Bounded(full, w.argsLength)
+	line.Usage.Args, line.Usage.ArgsCut = display.Behind(p.Facts.Args, w.showSecrets, w.lengths.args)
 }
 
-// withoutProgram leaves out the program where the row's name says it already.
-func withoutProgram(line, name string) string {
-	if line == name {
-		return "" // a title, which is both
+// overcounted says that a cgroup counts more inactive cache than usage, so that
+// what is in use is not known: it is not zero.
+func overcounted(r *resource.Resource) bool {
+	if r.Group == nil || r.Group.Group == nil {
+		return false
 	}
-	program, rest, _ := strings.Cut(line, " ")
-	if program == name || strings.HasSuffix(program, "/"+name) && strings.HasPrefix(program, "/") {
-		return rest
-	}
-	return line
+	u := &r.Group.Usage
+	return u.MemoryCurrent != nil && u.MemoryInactiveFile != nil && *u.MemoryInactiveFile > *u.MemoryCurrent
 }
 
 // note names an absent figure with its reason.
@@ -211,16 +216,23 @@ func (l *listing) text(c Call) string {
 	if direction == "" {
 		direction = "desc"
 	}
-	fmt.Fprintf(&b, "%d of %d matching, by %s %s", l.Returned, l.Matched, by, direction)
+	fmt.Fprintf(&b, "%d of %d matching", l.Returned, l.Matched)
+	if l.Offset > 0 {
+		fmt.Fprintf(&b, " from offset %d", l.Offset)
+	}
+	fmt.Fprintf(&b, ", by %s %s", by, direction)
 	if l.LeftOut > 0 {
-		fmt.Fprintf(&b, "; %d left out (raise limit or filter)", l.LeftOut)
+		fmt.Fprintf(&b, "; %d left out (offset=%d goes on, or filter)", l.LeftOut, l.NextOffset)
 	}
 	b.WriteByte('\n')
 	if l.Cut != "" {
 		fmt.Fprintf(&b, "%s\n", l.Cut)
 	}
-	for figure, reason := range l.Absent {
-		fmt.Fprintf(&b, "%s absent: %s\n", figure, reason)
+	if l.Hint != "" {
+		fmt.Fprintf(&b, "hint: %s\n", l.Hint)
+	}
+	for _, figure := range slices.Sorted(maps.Keys(l.Absent)) {
+		fmt.Fprintf(&b, "%s absent: %s\n", figure, l.Absent[figure])
 	}
 	if len(l.Data) > 0 {
 		b.WriteString("resource_id kind environment pid user cpu% cores memory name args < parent\n")
@@ -236,7 +248,7 @@ func (l *listing) text(c Call) string {
 func (w *rowWriter) written(r *resource.Resource) (written, error) {
 	line := w.row(r)
 	encoded, err := marshal(&line)
-	return written{encoded, line.text()}, err
+	return written{encoded, line.text(), utf8.RuneCount(encoded)}, err
 }
 
 func (l *row) text() string {

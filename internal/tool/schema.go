@@ -16,8 +16,10 @@ type Schema struct {
 	Description string
 	Properties  []Field
 	Required    []string
-	Items       *Schema
-	Enum        []string
+	// MinProperties is how many members an object has at least.
+	MinProperties int
+	Items         *Schema
+	Enum          []string
 }
 
 // A Field is one property of an object schema. A Schema without a type allows
@@ -117,6 +119,9 @@ func (s *Schema) json() json.RawMessage {
 	}
 	if len(s.Required) > 0 {
 		o.add("required", encode(s.Required))
+	}
+	if s.MinProperties > 0 {
+		o.add("minProperties", encode(s.MinProperties))
 	}
 	if s.Type == Array {
 		items := json.RawMessage("{}")

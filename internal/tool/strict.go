@@ -92,9 +92,23 @@ func (t *Tool) checkStages(call Call) error {
 		for _, v := range call.values {
 			p, _ := t.property(v.name)
 			if !passes(p, v.is) {
-				return t.fault(p.Name, "must be %s", p.accepted())
+				return t.fault(p.Name, "must be %s; got %s", p.accepted(), got(v.is))
 			}
 		}
 	}
 	return nil
+}
+
+// got shows a value that was refused.
+func got(v any) string {
+	switch v := v.(type) {
+	case Whole:
+		return strconv.FormatUint(v.Magnitude, 10)
+	case string:
+		if n := length(v); n > excerptLength {
+			return strconv.Itoa(n) + " characters"
+		}
+		return named(v)
+	}
+	return excerpt(encode(v))
 }

@@ -14,14 +14,15 @@ import (
 
 // A written row is encoded, and has its line of the text block.
 type written struct {
-	json []byte
-	text string
+	json       []byte
+	text       string
+	characters int // of the JSON
 }
 
-// A rowKey is a resource with the length that its arguments are shown in.
+// A rowKey is a resource with the lengths that its texts are shown in.
 type rowKey struct {
-	of         *resource.Resource
-	argsLength int
+	of      *resource.Resource
+	lengths textLengths
 }
 
 // A book holds what was made of one snapshot's resources so far.

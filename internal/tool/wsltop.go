@@ -11,15 +11,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"topside/internal/see"
+	"topside/internal/see/display"
 	"topside/internal/see/model"
 	"topside/internal/see/plaintext"
 	"topside/internal/see/proc"
 	"topside/internal/see/resource"
-	"topside/internal/see/secret"
 )
 
 // idLength is the greatest length of an id in both surfaces.
@@ -244,9 +243,10 @@ func (w *wsltop) list(ctx context.Context, c Call, parent string) (Result, error
 		return Result{}, err
 	}
 	rows := make([]written, len(found))
+	length := argsLengthOf(found)
 	for i, r := range found {
-		rows[i], err = kept.of(rowKey{of: r}, func() (written, error) {
-			encoded, err := marshal(w.row(s.Observation(), s.Catalogue(), r))
+		rows[i], err = kept.of(rowKey{r, textLengths{args: length}}, func() (written, error) {
+			encoded, err := marshal(w.row(s.Observation(), s.Catalogue(), r, length))
 			return written{json: encoded}, err
 		})
 		if err != nil {
@@ -265,7 +265,25 @@ func (w *wsltop) inspect(ctx context.Context, c Call) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{Structured: envelope{d.meta, w.row(s.Observation(), s.Catalogue(), r)}}, nil
+	return Result{Structured: envelope{d.meta, w.row(s.Observation(), s.Catalogue(), r, display.Whole)}}, nil
+}
+
+// A reply holds whole command lines as long as they are not megabytes together,
+// which nothing could read.
+const (
+	muchArgs    = 2 << 20 // bytes
+	argsOfHuges = 4096    // characters
+)
+
+func argsLengthOf(found []*resource.Resource) int {
+	total := 0
+	for _, r := range found {
+		total += len(r.Args)
+	}
+	if total > muchArgs {
+		return argsOfHuges
+	}
+	return display.Whole
 }
 
 // A wsltopRow is a resource as the contract shows it.
@@ -285,12 +303,13 @@ type wsltopUsage struct {
 	PPID           *int32               `json:"ppid,omitempty"`
 	Name           string               `json:"name"`
 	Args           string               `json:"args,omitempty"`
+	ArgsTruncated  bool                 `json:"args_truncated,omitempty"` // not in the original: args are not whole
 	CPUPercent     *float64             `json:"cpu_percent"`
 	CPUTimeSeconds *float64             `json:"cpu_time_seconds,omitempty"`
 	MemoryBytes    uint64               `json:"memory_bytes"`
 }
 
-func (w *wsltop) row(o *model.Observation, c *resource.Catalogue, r *resource.Resource) wsltopRow {
+func (w *wsltop) row(o *model.Observation, c *resource.Catalogue, r *resource.Resource, argsLength int) wsltopRow {
 	row := wsltopRow{
 		ID:        c.ID(r),
 		ParentIDs: c.ParentIDs(r),
@@ -300,14 +319,14 @@ func (w *wsltop) row(o *model.Observation, c *resource.Catalogue, r *resource.Re
 			Source:         r.Source,
 			Kind:           r.Kind,
 			ID:             plaintext.Line(r.NativeID),
-			Name:           plaintext.Line(r.Name),
-			Args:           commandLine(r, w.options.ShowSecrets, longestArgs),
 			CPUPercent:     figure(r.CPU, cpuDecimals),
 			CPUTimeSeconds: figure(r.CPUSeconds, 2),
 			MemoryBytes:    wholeBytes(r),
 		},
 	}
+	row.Usage.Name, _ = plaintext.Bounded(r.Name, longestName)
 	if r.Proc != nil {
+		row.Usage.Args, row.Usage.ArgsTruncated = display.CommandLine(r.Proc.Facts.Args, w.options.ShowSecrets, argsLength)
 		row.Usage.PID = &r.Proc.PID
 		row.Usage.PPID = &r.Proc.PPID
 	}
@@ -326,53 +345,8 @@ func wholeBytes(r *resource.Resource) uint64 {
 	return 0
 }
 
-// longestArgs bounds a whole command line, in characters.
-const longestArgs = 4096
-
-// commandLine is the command line of a process, safe to show; "" when it has
-// none or it is unknown.
-func commandLine(r *resource.Resource, showSecrets bool, limit int) string {
-	line := r.Args
-	if line == "" {
-		return ""
-	}
-	if !showSecrets && r.Proc != nil {
-		// Cleaned first: an invisible character in a program's name or in a
-		// token must not hide it from the search for secrets.
-		line = secret.CommandLine(visible(leading(r.Proc.Facts.Args, 2*limit+512)))
-	}
-	line, _ = plaintext.Bounded(line, limit)
-	return line
-}
-
-// visible cleans every argument.
-func visible(args []string) []string {
-	cleaned := make([]string, len(args))
-	for i, arg := range args {
-		cleaned[i] = plaintext.Line(arg)
-	}
-	return cleaned
-}
-
-// leading returns the first arguments, of at least that many bytes together
-// where there are so many: a command line can have megabytes, most of which
-// would be cut anyway. A long argument is cut at a space, so that no secret is.
-func leading(args []string, enough int) []string {
-	total := 0
-	for i, arg := range args {
-		if total += len(arg) + 1; total <= enough {
-			continue
-		}
-		first := append(make([]string, 0, i+1), args[:i+1]...)
-		if least := len(arg) - (total - enough); least > 0 && least < len(arg) {
-			if space := strings.IndexByte(arg[least:], ' '); space >= 0 {
-				first[i] = arg[:least+space]
-			}
-		}
-		return first
-	}
-	return args
-}
+// longestName bounds the names of the contract's rows, in characters.
+const longestName = 1024
 
 // cpuDecimals is how exact the contract's percentages are.
 const cpuDecimals = 6

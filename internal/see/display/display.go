@@ -1,4 +1,4 @@
-// Package shown makes command lines, names and labels of the observed machine
+// Package display makes command lines, names and labels of the observed machine
 // into what may be shown: cleaned of invisible characters, with their secrets
 // hidden, bounded, and with every cut told.
 //
@@ -6,7 +6,7 @@
 // tools and the command line render through it, so that no place forgets one of
 // the three. Text is cleaned first: an invisible character in a program's name or
 // in a token must not hide it from the search for secrets.
-package shown
+package display
 
 import (
 	"strings"
