@@ -278,6 +278,8 @@ func (c *channel) Close() error {
 func (d *Daemon) relayed(relay *net.UnixConn, in, out *os.File) {
 	c := &channel{in: in, out: out, relay: relay, ending: func() bool { return d.ctx.Err() != nil }}
 	defer c.Close()
+	widen(in)
+	widen(out)
 	if _, err := io.WriteString(out, frame.Mark+frame.Form+"\n"); err != nil {
 		return
 	}

@@ -92,6 +92,16 @@ func lookSshd(t testing.TB) string {
 	return ""
 }
 
+// sftpServer is the one that distributions configure, where it is.
+func sftpServer() string {
+	for _, p := range []string{"/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/lib/ssh/sftp-server"} {
+		if _, err := os.Stat(p); err == nil {
+			return p
+		}
+	}
+	return "internal-sftp"
+}
+
 func freePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -126,7 +136,7 @@ func (s *Server) writeConfigs(t testing.TB, o Options, listen string) {
 	server := []string{
 		"ListenAddress " + listen, "Port " + s.Port, "HostKey " + in("host"), "AuthorizedKeysFile " + in("authorized"),
 		"PidFile none", "StrictModes no", "PasswordAuthentication no", "KbdInteractiveAuthentication no",
-		"PermitRootLogin yes", "AllowStreamLocalForwarding yes", "Subsystem sftp internal-sftp", "MaxStartups 200:30:400", "MaxSessions 200",
+		"PermitRootLogin yes", "AllowStreamLocalForwarding yes", "Subsystem sftp " + sftpServer(), "MaxStartups 200:30:400", "MaxSessions 200",
 		"UsePAM no", "PrintMotd no", "LogLevel ERROR",
 		fmt.Sprintf("SetEnv HOME=%s PATH=%s:/usr/local/bin:/usr/bin:/bin FLEETTEST=1", s.Home, s.Bin),
 	}

@@ -7,11 +7,11 @@ import (
 
 // Window is how many bytes of a stream may be on their way without having been
 // taken: the memory that a transfer costs each side.
-const Window = 4 << 20
+const Window = 8 << 20
 
 // maxItems bounds the pieces that wait in a stream. An honest sender fills its
-// pieces, so that a window has sixteen.
-const maxItems = 64
+// pieces, so that a window has thirty-two.
+const maxItems = 128
 
 // Stream is one transfer on a connection, as its receiver sees it.
 type Stream struct {

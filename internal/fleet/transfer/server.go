@@ -23,7 +23,7 @@ const (
 	// maxTasks bounds the small operations at a time.
 	maxTasks = 64
 	// grantEvery is how many bytes are taken between two notes that say so.
-	grantEvery = frame.Window / 4
+	grantEvery = frame.Window / 8
 )
 
 // ServerOptions of a Server.

@@ -1,0 +1,7 @@
+//go:build unix && !linux
+
+package daemon
+
+import "os"
+
+func widen(*os.File) {}
