@@ -59,14 +59,15 @@ func TestDeaths(t *testing.T) {
 	}
 }
 
-// TestForkBomb is bounded by the number of processes that a session may have.
-func TestForkBomb(t *testing.T) {
+// TestManyProcesses: an evaluation that starts more processes than a session may
+// have is stopped. They sleep, and end by themselves: a real fork bomb would put the
+// machine that runs the tests at stake.
+func TestManyProcesses(t *testing.T) {
 	s := start(t)
 	s.eval("let kept = 5;;")
-	begun := time.Now()
-	r := s.eval("let rec bomb () = ignore (Unix.fork ()); bomb () in bomb ();;", "timeout", 5)
-	if r.Error == nil || time.Since(begun) > 30*time.Second {
-		t.Errorf("%+v after %v", r, time.Since(begun))
+	r := s.eval("for _ = 1 to 600 do if Unix.fork () = 0 then (Unix.sleep 5; Unix.kill (Unix.getpid ()) Sys.sigkill) done; Unix.sleep 3;;", "timeout", 10)
+	if r.Error == nil {
+		t.Errorf("%+v", r)
 	}
 	if got := s.value("kept;;"); got != "5" {
 		t.Error(got)

@@ -23,6 +23,12 @@ import (
 	"time"
 )
 
+// How the program under test is built.
+var (
+	buildFlags []string
+	buildCgo   = "0"
+)
+
 // binary is the program under test, cache the folder of compiled drivers.
 var binary, cache string
 
@@ -36,8 +42,8 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binary, cache = filepath.Join(dir, "topside"), filepath.Join(dir, "cache")
-	build := exec.Command("go", "build", "-o", binary, "../../cmd/topside")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build := exec.Command("go", append(append([]string{"build"}, buildFlags...), "-o", binary, "../../cmd/topside")...)
+	build.Env = append(os.Environ(), "CGO_ENABLED="+buildCgo)
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s%v\n", out, err)
 		return 1
@@ -76,7 +82,7 @@ func environment(home string, settings ...setting) []string {
 			env = append(env, v)
 		}
 	}
-	env = append(env, "HOME="+home, "XDG_CACHE_HOME="+cache)
+	env = append(env, "HOME="+home, "XDG_CACHE_HOME="+cache, "GORACE=atexit_sleep_ms=0 halt_on_error=1 exitcode=66")
 	for _, s := range settings {
 		if s.name != "args" && s.name != "name" {
 			env = append(env, s.name+"="+s.value)

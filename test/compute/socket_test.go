@@ -172,7 +172,7 @@ func TestSignals(t *testing.T) {
 	d.cmd.Process.Kill()
 	d.cmd.Wait()
 	gone(t, children)
-	d = listen(t, socket)
+	listen(t, socket)
 	if got := dialed(t, socket).value("1;;"); got != "1" {
 		t.Error(got)
 	}
