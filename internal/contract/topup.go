@@ -124,6 +124,7 @@ func (c *TopupClient) greeting(ctx context.Context) (mcp.Result, error) {
 
 // call serves a call of a tool when its turn has come.
 func (c *TopupClient) call(ctx context.Context, turn *turn) mcp.Result {
+	defer c.turns.answer(turn)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(turn.ctx, stop)()

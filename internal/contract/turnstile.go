@@ -31,6 +31,7 @@ type turn struct {
 	places    []string
 	come      chan struct{} // closed when it is first in every queue
 	behind    int           // in how many queues it is not first
+	answered  bool
 	ctx       context.Context
 	cancel    context.CancelFunc
 }
@@ -98,14 +99,23 @@ func (s *turnstile) leave(t *turn) {
 	}
 }
 
+// answer notes that a call has its result, which is about to be written.
+func (s *turnstile) answer(t *turn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.answered = true
+}
+
 // cancel stops the call that is first at a place, and reports whether there is one.
+// A client that has its reply means the next call, though the last is not gone yet.
 func (s *turnstile) cancel(place string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	queue := s.queues[place]
-	if len(queue) == 0 {
-		return false
+	for _, t := range s.queues[place] {
+		if !t.answered {
+			t.cancel()
+			return true
+		}
 	}
-	queue[0].cancel()
-	return true
+	return false
 }

@@ -62,6 +62,13 @@ func TestTurnstile(t *testing.T) {
 				t.Fatalf("cancel at %s: %v", p, got)
 			}
 		}
+		if len(under) > 0 && len(under[0].places) > 0 {
+			s.answer(under[0])
+			p := under[0].places[0]
+			if got := s.cancel(p); got != (len(s.queues[p]) > 1) {
+				t.Fatalf("cancel behind an answered call: %v", got)
+			}
+		}
 		for len(under) > 0 {
 			s.leave(under[0])
 			under = under[1:]

@@ -421,6 +421,9 @@ func listen(t testing.TB, socket string, settings ...setting) *server {
 func dial(t testing.TB, socket string) *server {
 	t.Helper()
 	conn, err := net.Dial("unix", socket)
+	for deadline := time.Now().Add(patience); err != nil && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		conn, err = net.Dial("unix", socket) // bound, and not listening yet
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
