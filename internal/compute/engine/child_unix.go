@@ -305,17 +305,13 @@ func (c *Child) call(ctx context.Context, request Dict, limit time.Duration, cal
 
 // watch looks at a long call again and again; the first look is late enough that a short call has none.
 func (c *Child) watch(s *stopper, call *Call) {
-	base := 0
-	round := 0
+	base := processCount() // before it can have started any
 	var look func()
 	look = func() {
 		if call.Watch != nil {
 			call.Watch()
 		}
-		round++
-		if n := processCount(); round == 1 {
-			base = n
-		} else if c.limits.Processes > 0 && n > base+int(c.limits.Processes) && c.processes() > int(c.limits.Processes) {
+		if n := processCount(); c.limits.Processes > 0 && n > base+int(c.limits.Processes) && c.processes() > int(c.limits.Processes) {
 			if s.cause == None {
 				s.cause = Flooded
 			}
