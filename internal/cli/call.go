@@ -124,7 +124,12 @@ func (c *calling) run(ctx context.Context, s Streams, args []string) error {
 	}
 	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: tool.Name, Arguments: arguments})
 	if err != nil {
-		return callFailure(ctx, err)
+		err = callFailure(ctx, err)
+		var usage *usageError
+		if errors.As(err, &usage) && observer != nil && schemaOf(tool).takesResource() && arguments["resource_id"] == nil {
+			usage.hint = "Give pid=N for a process of this machine; with --socket, a snapshot_id and a resource_id of that server."
+		}
+		return err
 	}
 	return c.print(s, result)
 }
@@ -136,11 +141,11 @@ func (c *calling) connect(ctx context.Context) (session *mcp.ClientSession, obse
 		session, end, err = overSocket(ctx, c.socket)
 		return session, nil, end, err
 	}
-	surface, flavour := contract.United, resource.Flavour{}
+	surface, flavour := contract.United, resource.Flavour{ShowSecrets: c.tools.showSecrets}
 	switch c.surface {
 	case "topside":
 	case "wsltop":
-		surface, flavour = contract.Wsltop, resource.Flavour{WSL: true}
+		surface, flavour = contract.Wsltop, resource.Flavour{WSL: true, ShowSecrets: c.tools.showSecrets}
 	default:
 		return nil, nil, nil, badUsage("", "--surface must be topside or wsltop, not %q", c.surface)
 	}

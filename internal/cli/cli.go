@@ -22,6 +22,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"topside/internal/compute/engine/javascript"
 )
@@ -182,6 +183,7 @@ Start with:
 		PersistentPreRun:           func(*cobra.Command, []string) { started() },
 	}
 	root.SetHelpCommand(newHelpCommand())
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagFailure(err) })
 	root.SetVersionTemplate("topside {{.Version}}\n")
 	root.AddCommand(
 		newMCPCommand(s), newWsltopCommand(s), newDemoCommand(s), newCallCommand(s),
@@ -195,6 +197,26 @@ Start with:
 		root.AddCommand(newLaterCommand(name))
 	}
 	return root
+}
+
+// flagFailure says in words which value an option wants.
+func flagFailure(err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	wants := "another value"
+	switch kind := invalid.GetFlag().Value.Type(); {
+	case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"), kind == "count":
+		wants = "a whole number"
+	case strings.HasPrefix(kind, "float"):
+		wants = "a number"
+	case kind == "bool":
+		wants = "true or false"
+	case kind == "duration":
+		wants = "a duration like 5s"
+	}
+	return fmt.Errorf("--%s must be %s, not %q", invalid.GetFlag().Name, wants, clean(invalid.GetValue()))
 }
 
 // noArguments refuses what stands behind the options.

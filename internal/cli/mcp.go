@@ -8,6 +8,7 @@ import (
 	"topside/internal/contract"
 	"topside/internal/see"
 	"topside/internal/see/resource"
+	"topside/internal/wire"
 	"topside/internal/tool"
 )
 
@@ -57,12 +58,12 @@ have logs of their own.`,
   topside mcp --root /host        in a container that has the host's root there`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			options, err := observing.options(resource.Flavour{})
+			options, err := observing.options(resource.Flavour{ShowSecrets: tools.showSecrets})
 			if err != nil {
 				return err
 			}
 			return serve(c.Context(), s, serving{
-				options: options, surface: contract.United, computing: &computing, tools: tools, socket: socket, socketGiven: c.Flags().Changed("socket"),
+				options: options, surface: contract.United, computing: &computing, tools: tools, wire: wire.Options{Screen: contract.Screen}, socket: socket, socketGiven: c.Flags().Changed("socket"),
 				invocation: "topside mcp", service: unitedService,
 			})
 		},

@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -105,12 +107,26 @@ func (v serving) onStdio(ctx context.Context, s Streams, observer *see.Observer,
 func (v serving) onSocket(ctx context.Context, s Streams, observer *see.Observer, newServer func() *mcp.Server) error {
 	socket, err := wire.ListenSocket(v.socket)
 	if err != nil {
-		return err
+		return socketFailure(v.socket, err)
 	}
 	defer socket.Close()
 	fmt.Fprintf(s.Err, "topside: serving %s; end with Ctrl-C or SIGTERM\n", v.socket)
 	start(ctx, observer)
 	return socket.Serve(ctx, newServer, v.wire)
+}
+
+// socketFailure names the folder where it is the folder's fault: the file that
+// could not be made there is one that nobody asked for.
+func socketFailure(path string, err error) error {
+	var at *fs.PathError
+	if !errors.As(err, &at) || at.Path == path {
+		return err
+	}
+	folder := filepath.Dir(path)
+	if errors.Is(at.Err, fs.ErrNotExist) {
+		return fmt.Errorf("no socket can be made at %s: there is no folder %s", path, folder)
+	}
+	return fmt.Errorf("no socket can be made in the folder %s: %w", folder, at.Err)
 }
 
 // closeSoon closes the observer, and leaves it to the end of the process if a

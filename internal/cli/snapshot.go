@@ -40,7 +40,7 @@ units and their processes overlap: do not add them.`,
 			if limit < 0 {
 				return badUsage("", "--limit must not be negative")
 			}
-			options, err := observing.options(resource.Flavour{})
+			options, err := observing.options(resource.Flavour{ShowSecrets: showSecrets})
 			if err != nil {
 				return err
 			}

@@ -9,10 +9,10 @@ import (
 	"topside/internal/see"
 	"topside/internal/see/cgroup"
 	"topside/internal/see/container"
+	"topside/internal/see/display"
 	"topside/internal/see/model"
 	"topside/internal/see/proc"
 	"topside/internal/see/resource"
-	"topside/internal/see/secret"
 )
 
 // A snapshotReport is what "topside snapshot --json" prints. Percentages are of the
@@ -177,6 +177,7 @@ type processReport struct {
 	Nice        int32                  `json:"nice"`
 	Comm        string                 `json:"comm"`
 	Args        string                 `json:"args,omitempty"`
+	ArgsCut     bool                   `json:"args_cut,omitempty"`
 	Executable  string                 `json:"executable,omitempty"`
 	Deleted     bool                   `json:"executable_deleted,omitempty"`
 	Directory   string                 `json:"working_directory,omitempty"`
@@ -392,14 +393,15 @@ func processOf(p *model.Process, showSecrets bool) *processReport {
 	out := &processReport{
 		PID: p.PID, PPID: p.PPID, Session: p.Session, StartTicks: p.StartTicks, State: clean(string(rune(p.State))),
 		KernelTask: p.Kernel, Newborn: p.Newborn, Threads: p.Threads, Nice: p.Nice,
-		Comm: clean(f.Comm), Args: commandLine(f.Args, showSecrets), Executable: clean(f.Executable), Deleted: f.Deleted,
-		Directory: clean(f.Directory), User: clean(f.User), Virtual: p.VirtualBytes,
+		Comm: display.Text(f.Comm, showSecrets), Executable: display.Text(f.Executable, showSecrets), Deleted: f.Deleted,
+		Directory: display.Text(f.Directory, showSecrets), User: clean(f.User), Virtual: p.VirtualBytes,
 		MinorFaults: finite(p.MinorFaults), MajorFaults: finite(p.MajorFaults),
 		ReadRate: finite(p.ReadBytes), WriteRate: finite(p.WriteBytes),
 		Cgroup: cgroupPath(f.Cgroups), Unit: clean(f.Placement.Unit), SystemUnit: clean(f.Placement.SystemUnit),
 		ContainerID: clean(f.Placement.ContainerID), PodUID: clean(f.Placement.PodUID),
 		Absent: reasons(f.Absent, "io", p.IOAbsent),
 	}
+	out.Args, out.ArgsCut = commandLine(f.Args, showSecrets)
 	if f.Placement.InContainer() {
 		out.Runtime = string(f.Placement.Runtime)
 	}
@@ -472,7 +474,7 @@ func groupOf(g *model.Group, showSecrets bool) *groupReport {
 		for _, name := range g.Info.Names {
 			out.Names = append(out.Names, clean(name))
 		}
-		out.Image, out.State, out.Labels = clean(g.Info.Image), clean(g.Info.State), labelsOf(g.Info.Labels, showSecrets)
+		out.Image, out.State, out.Labels = display.Text(g.Info.Image, showSecrets), clean(g.Info.State), labelsOf(g.Info.Labels, showSecrets)
 	}
 	return out
 }
@@ -483,10 +485,7 @@ func labelsOf(labels map[string]string, showSecrets bool) map[string]string {
 	}
 	out := make(map[string]string, len(labels))
 	for name, value := range labels {
-		if !showSecrets {
-			value = secret.Label(name, value)
-		}
-		out[clean(name)] = clean(value)
+		out[clean(name)] = display.Label(name, value, showSecrets)
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 
 	"topside/internal/see"
 	"topside/internal/see/container"
+	"topside/internal/see/display"
 	"topside/internal/see/model"
 	"topside/internal/see/proc"
 	"topside/internal/see/resource"
@@ -285,7 +286,7 @@ func (v snapshotView) groups(snapshot *see.Snapshot, kind resource.Kind, heading
 		if kind == resource.Container {
 			image := unknown
 			if r.Group.Info != nil && r.Group.Info.Image != "" {
-				image = brief(r.Group.Info.Image, 60)
+				image = brief(display.Text(r.Group.Info.Image, v.showSecrets), 60)
 			}
 			cells = append(cells, image)
 		}
@@ -329,9 +330,10 @@ func (v snapshotView) processes(snapshot *see.Snapshot) {
 // where there is none.
 func (v snapshotView) command(p *model.Process) string {
 	if len(p.Facts.Args) == 0 {
-		return "[" + clean(p.Facts.Comm) + "]"
+		return "[" + display.Text(p.Facts.Comm, v.showSecrets) + "]"
 	}
-	return commandLine(p.Facts.Args, v.showSecrets)
+	line, _ := commandLine(p.Facts.Args, v.showSecrets)
+	return line
 }
 
 // footer says what is not in the tables.

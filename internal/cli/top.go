@@ -62,7 +62,7 @@ func (t *topCommand) run(ctx context.Context, s Streams, intervalGiven bool) err
 	if err != nil {
 		return err
 	}
-	observed, err := t.observing.options(resource.Flavour{})
+	observed, err := t.observing.options(resource.Flavour{ShowSecrets: t.showSecrets})
 	if err != nil {
 		return err
 	}

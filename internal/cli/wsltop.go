@@ -13,6 +13,7 @@ import (
 	"topside/internal/contract"
 	"topside/internal/see"
 	"topside/internal/see/resource"
+	"topside/internal/wire"
 )
 
 func newWsltopCommand(s Streams) *cobra.Command {
@@ -60,9 +61,9 @@ func runWsltopMCP(ctx context.Context, s Streams, args []string) error {
 	return serve(ctx, s, serving{
 		options: see.Options{
 			Root: options.root, Interval: interval, WithoutEngines: options.withoutDocker,
-			Flavour: resource.Flavour{WSL: true, WithoutContainers: options.withoutDocker},
+			Flavour: resource.Flavour{WSL: true, WithoutContainers: options.withoutDocker, ShowSecrets: !options.redact},
 		},
-		surface: contract.Wsltop, socket: options.socket, socketGiven: options.socketGiven,
+		surface: contract.Wsltop, wire: wire.Options{Screen: contract.WsltopScreen}, socket: options.socket, socketGiven: options.socketGiven,
 		tools: surfacing{showSecrets: !options.redact, wslOnly: options.wslOnly}, invocation: "wsltop mcp", service: wsltopService,
 	})
 }

@@ -114,7 +114,7 @@ func runWsltopListing(ctx context.Context, s Streams, args []string) error {
 	}
 	seen, err := observeOnce(ctx, see.Options{
 		Root: o.root, Interval: interval, WithoutEngines: o.withoutDocker,
-		Flavour: resource.Flavour{WSL: true, WithoutContainers: o.withoutDocker},
+		Flavour: resource.Flavour{WSL: true, WithoutContainers: o.withoutDocker, ShowSecrets: !o.redact},
 	})
 	if err != nil {
 		return err
@@ -206,6 +206,7 @@ type usage struct {
 	PPID           *int32               `json:"ppid,omitempty"`
 	Name           string               `json:"name"`
 	Args           string               `json:"args,omitempty"`
+	ArgsTruncated  bool                 `json:"args_truncated,omitempty"` // not in the original: args are not whole
 	CPUPercent     *float64             `json:"cpu_percent"`
 	CPUTimeSeconds *float64             `json:"cpu_time_seconds,omitempty"`
 	MemoryBytes    *uint64              `json:"memory_bytes"`
@@ -219,7 +220,7 @@ func (o wsltopListing) usageOf(r *resource.Resource) usage {
 	}
 	if r.Proc != nil {
 		u.PID, u.PPID = &r.Proc.PID, &r.Proc.PPID
-		u.Args = commandLine(r.Proc.Facts.Args, !o.redact)
+		u.Args, u.ArgsTruncated = commandLine(r.Proc.Facts.Args, !o.redact)
 	}
 	return u
 }

@@ -221,7 +221,10 @@ func (l *listing) text(c Call) string {
 		fmt.Fprintf(&b, " from offset %d", l.Offset)
 	}
 	fmt.Fprintf(&b, ", by %s %s", by, direction)
-	if l.LeftOut > 0 {
+	switch {
+	case l.LeftOut > 0 && l.Returned == 0:
+		fmt.Fprintf(&b, "; %d left out (raise limit)", l.LeftOut)
+	case l.LeftOut > 0:
 		fmt.Fprintf(&b, "; %d left out (offset=%d goes on, or filter)", l.LeftOut, l.NextOffset)
 	}
 	b.WriteByte('\n')

@@ -217,6 +217,12 @@ func (p *peer) dispatch(m message, b *batch) {
 // request registers a call and hands it to its session.
 func (p *peer) request(m message, b *batch) {
 	size := len(m.params)
+	if p.o.Screen != nil {
+		if refusal := p.o.Screen(m.method, m.params); refusal != nil {
+			p.reject(message{rawID: m.rawID, err: refusal}, b)
+			return
+		}
+	}
 	var admitted Admission
 	var over func()
 	if p.o.Admit != nil {

@@ -100,6 +100,10 @@ type Options struct {
 	// at once, if any. Without Admit, parameters that are not an object are refused.
 	Admit func(method string, params json.RawMessage) (Admission, *jsonrpc.Error)
 
+	// Screen, if set, sees every call as it was sent, before anything is mended in
+	// its parameters, and may refuse it. They are an object or nil.
+	Screen func(method string, params json.RawMessage) *jsonrpc.Error
+
 	// Asker, if set, makes requests of the server's own to this client. It belongs
 	// to one stream at a time.
 	Asker *Asker

@@ -126,7 +126,7 @@ func TestSocketPathsThatAreRefused(t *testing.T) {
 			{filepath.Join(dir, "to-file"), "symbolic link"},
 			{filepath.Join(dir, "to-socket"), "symbolic link"},
 			{filepath.Join(dir, "to-nothing"), "symbolic link"},
-			{filepath.Join(dir, "no", "such", "folder"), "no such file"},
+			{filepath.Join(dir, "no", "such", "folder"), "there is no folder"},
 			{filepath.Join(dir, strings.Repeat("x", 120)), "too long"},
 			{"", "empty"},
 		} {
