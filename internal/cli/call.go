@@ -22,6 +22,7 @@ import (
 	"topside/internal/contract"
 	"topside/internal/see"
 	"topside/internal/see/resource"
+	"topside/internal/steer"
 	"topside/internal/tool"
 )
 
@@ -155,14 +156,20 @@ func (c *calling) connect(ctx context.Context) (session *mcp.ClientSession, obse
 	}
 	release := func() { closeSoon(observer) }
 	var computer *tool.Computer
+	var advisor *steer.Advisor
 	if c.surface == "topside" {
 		if computer, err = c.computing.computer(ctx); err != nil {
 			release()
 			return nil, nil, nil, err
 		}
 		release = func() { _ = computer.Close(); closeSoon(observer) }
+		if advisor, err = advise(observer, computer); err != nil {
+			release()
+			return nil, nil, nil, err
+		}
+		release = func() { dismiss(advisor); _ = computer.Close(); closeSoon(observer) }
 	}
-	server, err := surface(c.tools.config(observer, computer))
+	server, err := surface(c.tools.config(observer, computer, advisor))
 	if err != nil {
 		release()
 		return nil, nil, nil, err

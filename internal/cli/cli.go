@@ -69,7 +69,7 @@ func Main(args []string, s Streams) int {
 	case "topup", "topup-opt":
 		return topupMain(s, name, rest)
 	case "xtop":
-		return report(s, name, notThereYet(name))
+		return report(s, "xtop", interruptible(func(ctx context.Context) error { return runXtop(ctx, s, rest) }))
 	}
 	return report(s, "topside", interruptible(func(ctx context.Context) error { return runTopside(ctx, s, rest) }))
 }
@@ -186,16 +186,13 @@ Start with:
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagFailure(err) })
 	root.SetVersionTemplate("topside {{.Version}}\n")
 	root.AddCommand(
-		newMCPCommand(s), newWsltopCommand(s), newDemoCommand(s), newCallCommand(s),
+		newMCPCommand(s), newWsltopCommand(s), newXtopCommand(s), newDemoCommand(s), newCallCommand(s),
 		newSnapshotCommand(s), newTopCommand(s), newDoctorCommand(s), newVersionCommand(s),
 	)
 	root.AddCommand(
 		newTopupCommand(s, "topup", "Be topup: a persistent OCaml toplevel over MCP"),
 		newTopupCommand(s, "topup-opt", "Be topup-opt: the same with native phrases"),
 	)
-	for _, name := range []string{"xtop"} {
-		root.AddCommand(newLaterCommand(name))
-	}
 	return root
 }
 

@@ -8,8 +8,9 @@ import (
 	"topside/internal/contract"
 	"topside/internal/see"
 	"topside/internal/see/resource"
-	"topside/internal/wire"
+	"topside/internal/steer"
 	"topside/internal/tool"
+	"topside/internal/wire"
 )
 
 // A surfacing is what a command was told about the tools that it offers.
@@ -19,9 +20,9 @@ type surfacing struct {
 	wslOnly               bool // of the wsltop contract
 }
 
-func (t *surfacing) config(observer *see.Observer, computer *tool.Computer) contract.Config {
+func (t *surfacing) config(observer *see.Observer, computer *tool.Computer, advisor *steer.Advisor) contract.Config {
 	return contract.Config{
-		Version: Version(), Observer: observer, Computer: computer, Toolsets: t.toolsets, Exclude: t.exclude,
+		Version: Version(), Observer: observer, Computer: computer, Advisor: advisor, Toolsets: t.toolsets, Exclude: t.exclude,
 		ReadOnly: t.readOnly, ShowSecrets: t.showSecrets, WSLOnly: t.wslOnly,
 	}
 }
@@ -45,7 +46,8 @@ gone. With --socket it serves a Unix socket instead, which only its owner may
 open (0600), to any number of clients, until a signal ends it.
 
 --toolsets chooses groups of tools (all by default): see reads what the machine
-does, compute evaluates code in sessions that last. --read-only keeps the tools
+does, steer watches thresholds and alerts and sends signals to processes by a
+policy, compute evaluates code in sessions that last. --read-only keeps the tools
 that are annotated as reading only, and --exclude-tools drops some by name;
 exclusions always win.
 
@@ -69,7 +71,7 @@ have logs of their own.`,
 		},
 	}
 	f := c.Flags()
-	f.StringSliceVar(&tools.toolsets, "toolsets", nil, "offer these `groups` of tools only, comma-separated: see, compute")
+	f.StringSliceVar(&tools.toolsets, "toolsets", nil, "offer these `groups` of tools only, comma-separated: see, steer, compute;\nxtop adds the tools of that contract that see supersedes")
 	f.StringSliceVar(&tools.exclude, "exclude-tools", nil, "leave out these `tools`, comma-separated")
 	f.BoolVar(&tools.readOnly, "read-only", false, "offer only tools that change nothing")
 	f.BoolVar(&tools.showSecrets, "show-secrets", false, "do not redact passwords, tokens and keys in arguments and labels")

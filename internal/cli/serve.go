@@ -16,6 +16,7 @@ import (
 
 	"topside/internal/contract"
 	"topside/internal/see"
+	"topside/internal/steer"
 	"topside/internal/tool"
 	"topside/internal/wire"
 )
@@ -59,7 +60,12 @@ func serve(ctx context.Context, s Streams, v serving) error {
 		}
 		defer computer.Close()
 	}
-	newServer, err := v.servers(observer, computer)
+	advisor, err := v.advisor(observer, computer)
+	if err != nil {
+		return err
+	}
+	defer dismiss(advisor)
+	newServer, err := v.servers(observer, computer, advisor)
 	if err != nil {
 		return err
 	}
@@ -75,8 +81,8 @@ func serve(ctx context.Context, s Streams, v serving) error {
 
 // servers returns what makes the server of one client: each has its own, over
 // one observer and the same sessions.
-func (v serving) servers(observer *see.Observer, computer *tool.Computer) (func() *mcp.Server, error) {
-	config := v.tools.config(observer, computer)
+func (v serving) servers(observer *see.Observer, computer *tool.Computer, advisor *steer.Advisor) (func() *mcp.Server, error) {
+	config := v.tools.config(observer, computer, advisor)
 	if _, err := v.surface(config); err != nil {
 		return nil, badUsage("Run '"+v.invocation+" --help' for the options.", "%v", err)
 	}
@@ -88,6 +94,14 @@ func (v serving) servers(observer *see.Observer, computer *tool.Computer) (func(
 		server.AddReceivingMiddleware(wire.RecoverPanics(v.wire.Logger))
 		return server
 	}, nil
+}
+
+// advisor makes the advisor of a surface that steers; nil for the others.
+func (v serving) advisor(observer *see.Observer, computer *tool.Computer) (*steer.Advisor, error) {
+	if v.computing == nil {
+		return nil, nil
+	}
+	return advise(observer, computer)
 }
 
 func (v serving) onStdio(ctx context.Context, s Streams, observer *see.Observer, server *mcp.Server) error {

@@ -27,6 +27,7 @@ import (
 
 	"topside/internal/see"
 	"topside/internal/see/plaintext"
+	"topside/internal/steer"
 	"topside/internal/tool"
 )
 
@@ -39,6 +40,9 @@ type Config struct {
 	// Computer holds the sessions of the tools that compute. It is the caller's,
 	// who closes it; nil serves no sessions.
 	Computer *tool.Computer
+	// Advisor answers the tools that steer. It is the caller's, who closes it;
+	// nil answers that there is nothing to steer.
+	Advisor *steer.Advisor
 	// Toolsets, Exclude and ReadOnly choose among the tools of the united
 	// surface, as [tool.Choice] says. The other surfaces are always whole.
 	Toolsets, Exclude []string
@@ -148,7 +152,19 @@ func (s *surface) call(ctx context.Context, request *mcp.CallToolRequest) (mcp.R
 		return nil, rpcError(err)
 	}
 	call.Progress = progress(ctx, request)
+	call.Client = clientOf(request)
+	call.Answer = answered(request)
 	answer, err := handle(ctx, t, call)
+	if err == nil && answer.Question != nil {
+		var asked mcp.Result
+		if asked, call.Answer = ask(ctx, request, answer.Question); asked != nil {
+			return asked, nil
+		}
+		answer, err = handle(ctx, t, call)
+	}
+	if err == nil && answer.Question != nil {
+		err = internalError(t.Name + " asks again for what was answered")
+	}
 	if err != nil {
 		if rpc := rpcError(err); rpc != nil {
 			return nil, rpc

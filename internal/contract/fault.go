@@ -54,5 +54,9 @@ func describe(err error, other string) failureDetail {
 	if errors.As(err, &compute) {
 		return failureDetail{compute.Code, plaintext.Line(compute.Message), plaintext.Line(compute.Hint)}
 	}
+	var steer *tool.SteerError
+	if errors.As(err, &steer) {
+		return failureDetail{steer.Code, plaintext.Line(steer.Message), plaintext.Line(steer.Hint)}
+	}
 	return failureDetail{Code: other, Message: plaintext.Line(err.Error())}
 }

@@ -17,6 +17,8 @@ A resource_id is opaque and belongs to the snapshot that returned it; a PID or a
 cpu_percent is on the whole-machine scale (100 = all CPUs busy); cores_used is the same in CPUs. Environments, units, containers and their children overlap: never add them up.
 A figure that is missing was not observed, with the reason in "absent" or "not_measured"; it is not zero. Container and unit membership follow from parent_ids only, never from a name.`
 
+const steerInstructions = `Process actions are guarded: process_kill holds the process by its identity, refuses what must not be hit, asks a policy, and may ask a person; every action is logged. Try dry_run first, and read outcome and reason. Alerts name their evidence and what to look at next; they are findings, not verdicts.`
+
 // United makes the server of the united surface. It fails when the choice of
 // tools names one that does not exist.
 func United(c Config) (*mcp.Server, error) {
@@ -37,7 +39,12 @@ func United(c Config) (*mcp.Server, error) {
 
 // Inventory is every tool of the united surface.
 func Inventory(c Config) []*tool.Tool {
-	return slices.Concat(tool.SeeTools(c.Observer, c.ShowSecrets), tool.ComputeTools(c.Computer))
+	return slices.Concat(
+		tool.SeeTools(c.Observer, c.ShowSecrets),
+		tool.SteerTools(tool.SteerOptions{Observer: c.Observer, Advisor: c.Advisor, ReadOnly: c.ReadOnly}),
+		tool.ComputeTools(c.Computer),
+		tool.NewXtop(c.Observer, c.Advisor).SupersededTools(),
+	)
 }
 
 // instructionsOf is what a client is told of the toolsets that it gets.
@@ -46,6 +53,9 @@ func instructionsOf(c Config, tools []*tool.Tool) string {
 	toolsets := tool.Toolsets(tools)
 	if slices.Contains(toolsets, tool.See) {
 		parts = append(parts, seeInstructions)
+	}
+	if slices.Contains(toolsets, tool.Steer) {
+		parts = append(parts, steerInstructions)
 	}
 	if c.Computer != nil && slices.Contains(tool.Names(tools), "eval") {
 		parts = append(parts, c.Computer.Instructions())

@@ -21,6 +21,18 @@ type Call struct {
 	// Progress tells the client how far the call is, in a line; nil when the
 	// client did not ask for that.
 	Progress func(message string)
+	// Client is what the client calls itself; "" when it did not say.
+	Client string
+	// Answer is what became of the [Question] of an earlier result of this
+	// call; nil when there was none.
+	Answer *Answer
+}
+
+// An Answer is the word of a person, asked through the client.
+type Answer struct {
+	State  string // of the [Question]
+	Agreed bool
+	Why    string // of a no: the person declined, the client cannot ask
 }
 
 type value struct {

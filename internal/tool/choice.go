@@ -15,6 +15,10 @@ type Choice struct {
 	ReadOnly bool     // keep only tools that change nothing
 }
 
+// completed are the toolsets that hold what a contract has beside a toolset of
+// the united surface: asked for, they bring that toolset with them.
+var completed = []struct{ toolset, with string }{{XtopTools, Steer}}
+
 // Choose returns the tools that the choice leaves, in their order. A name of a
 // toolset or a tool that the inventory does not have is an error that lists
 // those it has.
@@ -32,9 +36,25 @@ func Choose(all []*Tool, c Choice) ([]*Tool, error) {
 		}
 	}
 	every := len(c.Toolsets) == 0 || slices.Contains(c.Toolsets, "all")
+	chosen := func(toolset string) bool {
+		if slices.Contains(c.Toolsets, toolset) {
+			return true
+		}
+		for _, contract := range completed {
+			switch toolset {
+			case contract.toolset:
+				return false // what other tools supersede is offered on request only
+			case contract.with:
+				if slices.Contains(c.Toolsets, contract.toolset) {
+					return true
+				}
+			}
+		}
+		return every
+	}
 	kept := []*Tool{}
 	for _, t := range all {
-		if (every || slices.Contains(c.Toolsets, t.Toolset)) && (!c.ReadOnly || t.Annotations.ReadOnly) && !slices.Contains(c.Exclude, t.Name) {
+		if chosen(t.Toolset) && (!c.ReadOnly || t.Annotations.ReadOnly) && !slices.Contains(c.Exclude, t.Name) {
 			kept = append(kept, t)
 		}
 	}

@@ -58,7 +58,14 @@ type Handler func(ctx context.Context, call Call) (Result, error)
 type Result struct {
 	Structured any
 	Text       string
+	// Question asks a person before anything is done; the call is then made
+	// again with the answer. What else is in the result is not shown.
+	Question *Question
 }
+
+// A Question is one that a person answers with yes or no, through the client.
+// State comes back with the answer and with nothing else.
+type Question struct{ Message, State string }
 
 // A Type is a JSON type of an argument.
 type Type string

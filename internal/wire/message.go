@@ -97,10 +97,11 @@ type leniency struct {
 	noVersion bool // the member "jsonrpc" may be absent or anything
 	anyID     bool // any JSON value is an id
 	anyParams bool // parameters may be anything; they stay what was sent
+	stray     *jsonrpc.Error
 }
 
 func (o *Options) leniency() leniency {
-	return leniency{noVersion: o.VersionOptional, anyID: o.AnyID, anyParams: o.Admit != nil}
+	return leniency{noVersion: o.VersionOptional, anyID: o.AnyID, anyParams: o.Admit != nil, stray: o.Stray}
 }
 
 // parseMessage takes one valid JSON value apart.
@@ -131,6 +132,9 @@ func parseMessage(value []byte, allow leniency) message {
 
 	if !allow.noVersion && text(version) != "2.0" {
 		return fault(rawID, jsonrpc.CodeInvalidRequest, `invalid request: "jsonrpc" must be "2.0"`)
+	}
+	if allow.stray != nil && (method == nil && result == nil && errorObject == nil || method != nil && method[0] != '"') {
+		return message{kind: faulty, rawID: rawID, err: allow.stray}
 	}
 	if method == nil {
 		return parseResponse(rawID, result, errorObject)

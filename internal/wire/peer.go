@@ -166,6 +166,10 @@ func (p *peer) accept(line []byte) error {
 		p.reject(fault(nil, jsonrpc.CodeParseError, err.Error()), nil)
 		return nil
 	}
+	if p.o.Stray != nil && line[0] != '{' {
+		p.reject(message{err: p.o.Stray}, nil)
+		return nil
+	}
 	if line[0] == '[' {
 		p.acceptBatch(line)
 		return nil
@@ -232,6 +236,9 @@ func (p *peer) request(m message, b *batch) {
 			return
 		}
 		m.params, over = admitted.Params, admitted.Done
+		if admitted.Method != "" {
+			m.method = admitted.Method
+		}
 		defer func() {
 			if over != nil {
 				over()

@@ -77,6 +77,10 @@ func joinBatch(replies [][]byte) []byte {
 	return append(line, ']', '\n')
 }
 
+// MethodNotFound is written as -32601. The SDK replaces the message of every error
+// that has that code already.
+const MethodNotFound = 1 << 32
+
 // wireError is err as the client sees it. An error without a code, which the SDK
 // would write as code 0, is an internal error.
 func wireError(err error) *jsonrpc.Error {
@@ -85,8 +89,11 @@ func wireError(err error) *jsonrpc.Error {
 	if errors.As(err, &coded) {
 		out.Code, out.Data = coded.Code, coded.Data
 	}
-	if out.Code == 0 {
+	switch out.Code {
+	case 0:
 		out.Code = jsonrpc.CodeInternalError
+	case MethodNotFound:
+		out.Code = jsonrpc.CodeMethodNotFound
 	}
 	return &out
 }

@@ -100,6 +100,10 @@ type Options struct {
 	// at once, if any. Without Admit, parameters that are not an object are refused.
 	Admit func(method string, params json.RawMessage) (Admission, *jsonrpc.Error)
 
+	// Stray, if set, answers what is JSON but no message with a method: an array,
+	// a number, an object without one (the xtop contract).
+	Stray *jsonrpc.Error
+
 	// Screen, if set, sees every call as it was sent, before anything is mended in
 	// its parameters, and may refuse it. They are an object or nil.
 	Screen func(method string, params json.RawMessage) *jsonrpc.Error
@@ -135,6 +139,8 @@ type Options struct {
 
 // Admission is what [Options.Admit] makes of a call.
 type Admission struct {
+	// Method to hand on to the SDK instead of the call's own, if set.
+	Method string
 	// Params to hand on to the SDK: an object or nil.
 	Params json.RawMessage
 	// Done, if set, is called once when the call is over: its response written, or
