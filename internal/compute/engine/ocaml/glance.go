@@ -21,12 +21,10 @@ func (l *Language) Glance(ctx context.Context) (engine.Info, error) {
 		}
 	}
 	for _, stdlib := range libraries(path) {
-		version, err := os.ReadFile(filepath.Join(stdlib, "VERSION"))
-		if err != nil {
+		text, ok := versionIn(stdlib)
+		if !ok {
 			continue
 		}
-		text, _, _ := strings.Cut(string(version), "\n")
-		text = strings.TrimSpace(text)
 		r, err := parseRelease(text)
 		if err != nil || r.before(oldest.major, oldest.minor) {
 			break
@@ -41,6 +39,25 @@ func (l *Language) Glance(ctx context.Context) (engine.Info, error) {
 		break
 	}
 	return l.Probe(ctx)
+}
+
+// versionIn reads the version that a standard library was installed with: its
+// VERSION file, which Debian leaves out, or the header for C.
+func versionIn(stdlib string) (string, bool) {
+	if version, err := os.ReadFile(filepath.Join(stdlib, "VERSION")); err == nil {
+		text, _, _ := strings.Cut(string(version), "\n")
+		return strings.TrimSpace(text), true
+	}
+	header, err := os.ReadFile(filepath.Join(stdlib, "caml", "version.h"))
+	if err != nil {
+		return "", false
+	}
+	_, rest, found := strings.Cut(string(header), "#define OCAML_VERSION_STRING \"")
+	if !found {
+		return "", false
+	}
+	text, _, found := strings.Cut(rest, "\"")
+	return text, found
 }
 
 // libraries are the folders in which the standard library of a compiler usually is.
