@@ -28,7 +28,7 @@ var tellingAlone = []string{
 var innocent = []string{
 	"passive", "passenger", "passthrough", "passthru", "passage", "passes", "passed", "passing", "passport", "bypass", "compass", "trespass", "multipass",
 	"lowpass", "highpass", "bandpass", "allpass", "twopass", "onepass", "encompass", "tokenizer", "tokenizers", "tokenize", "tokenization", "tokens", "oauth",
-	"secretary", "unauth", "noauth", "preauth", "cpw", "ssltoken",
+	"secretary", "unauth", "noauth", "preauth",
 }
 
 // keyKinds make a secret of the word "key" after them.

@@ -42,23 +42,20 @@ var programs = func() map[string]*program {
 			all[name] = p
 		}
 	}
+	for _, name := range grouping {
+		if all[name] == nil {
+			all[name] = &program{}
+		}
+		all[name].grouped = true
+	}
 	return all
 }()
 
 // grouping programs take a user and a group where others take a user and a
-// secret; docker and podman are among the programs above.
+// secret.
 var grouping = []string{
-	"nerdctl", "kubectl", "crictl", "runc", "crun", "setpriv", "chroot", "gosu", "su-exec", "uwsgi", "gunicorn", "spawn-fcgi", "start-stop-daemon", "install",
+	"docker", "podman", "nerdctl", "kubectl", "crictl", "runc", "crun", "setpriv", "chroot", "gosu", "su-exec", "uwsgi", "gunicorn", "spawn-fcgi", "start-stop-daemon", "install",
 	"chown", "buildah", "systemd-run", "setuidgid", "s6-setuidgid", "git", "date", "diff", "sort", "unshare", "python", "python3", "node", "ffmpeg", "lxc",
-}
-
-func init() {
-	for _, name := range grouping {
-		if programs[name] == nil {
-			programs[name] = &program{grouped: true}
-		}
-	}
-	programs["docker"].grouped, programs["podman"].grouped = true, true
 }
 
 // groups says that what follows a user and a colon is a group.
