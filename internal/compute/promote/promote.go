@@ -121,6 +121,9 @@ func Build(ctx context.Context, r Request) (Result, error) {
 	program := read(r.Phrases)
 	libraries := unique(append(program.libraries, r.Libraries...))
 	files := map[string]string{Marker: "", "main.mli": ""}
+	if usesUnix.MatchString(program.verbatim()) {
+		libraries = unique(append(libraries, "unix")) // a session has it without asking
+	}
 	if program.topup {
 		for name, text := range ocaml.TopupSources() {
 			files[name] = text
@@ -145,6 +148,10 @@ func Build(ctx context.Context, r Request) (Result, error) {
 	// Neither works, and not because of a redefinition: a reader finds the log as it is, with the messages about it.
 	return first, os.WriteFile(filepath.Join(r.Out, "main.ml"), []byte(program.verbatim()+call), 0o644)
 }
+
+// usesUnix finds the modules of the unix library, which every session can use
+// unasked. A word in a string or a comment costs a library that is not needed.
+var usesUnix = regexp.MustCompile(`\b(Unix|UnixLabels)\b`)
 
 func unique(names []string) []string {
 	var kept []string

@@ -82,3 +82,17 @@ func TestPromoteWithoutDune(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A session has the unix library without asking for it; so does its binary.
+func TestPromoteUsesUnixUnasked(t *testing.T) {
+	w := open(t, nil)
+	out := filepath.Join(w.dir, "out")
+	w.eval("let main () = print_string (string_of_bool (Unix.getpid () > 1));;")
+	r, err := w.Promote(w.ctx, "main", out, nil)
+	if err != nil || !r.OK {
+		t.Fatalf("%v\n%s", err, r.BuildLog)
+	}
+	if got, err := exec.Command(r.BinaryPath).Output(); err != nil || string(got) != "true" {
+		t.Errorf("%q %v", got, err)
+	}
+}
