@@ -98,9 +98,9 @@ func (r *Recovery) Describe() string {
 	case r.By == ByKeeper && r.Replayed == 0:
 		b.WriteString("the state from before this evaluation is back")
 	case r.By == ByKeeper:
-		fmt.Fprintf(&b, "the state from before this evaluation is back, the last %d phrases evaluated again", r.Replayed)
+		fmt.Fprintf(&b, "the state from before this evaluation is back, %s evaluated again", counted("the last phrase", "the last %d phrases", r.Replayed))
 	default:
-		fmt.Fprintf(&b, "a new process evaluated the log again (%d phrases)", r.Replayed)
+		fmt.Fprintf(&b, "a new process evaluated the log again (%s)", counted("1 phrase", "%d phrases", r.Replayed))
 	}
 	if n := len(r.Failed); n > 0 {
 		fmt.Fprintf(&b, "; %d of them failed: %s", n, r.Failed[0].Message)
@@ -144,3 +144,11 @@ func boundary(b []byte, limit int) int {
 }
 
 func valid(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
+
+// counted is one for a single thing, and many, with the number in it, otherwise.
+func counted(one, many string, n int) string {
+	if n == 1 {
+		return one
+	}
+	return fmt.Sprintf(many, n)
+}
