@@ -102,6 +102,9 @@ func (o *Observer) Select(ctx context.Context, s Selector) (*Snapshot, error) {
 	if s.MaxAge != nil {
 		maxAge = *s.MaxAge
 	}
+	if maxAge > 0 {
+		maxAge = max(maxAge, sameMoment)
+	}
 	kept, err := o.store.Latest(ctx, maxAge)
 	if err != nil {
 		return nil, collectionError(ctx, err)

@@ -24,6 +24,12 @@ const (
 	DefaultMaxAge = 3 * time.Second
 )
 
+// sameMoment is how long a snapshot answers whoever accepts one of any age but
+// zero. The kernel counts CPU time in ticks of 10 ms: a second sample so soon
+// would show nothing else, and calls that a client makes together, which reach
+// the server one after the other, then speak of one observation.
+const sameMoment = 25 * time.Millisecond
+
 // A Code is a stable name of an operational error (contract wsltop, section
 // 5.2). Clients may branch on it; messages are for reading.
 type Code string
