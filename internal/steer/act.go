@@ -21,6 +21,12 @@ func (a *Advisor) Act(ctx context.Context, r action.Request) (*action.Result, er
 // Revoke takes back the confirmation of a result after a person said no.
 func (a *Advisor) Revoke(token string) { a.actor.Revoke(token) }
 
+// Decline takes back the confirmation of a result and writes down why; see
+// [action.Actor.Decline].
+func (a *Advisor) Decline(r action.Request, token, why string) error {
+	return a.actor.Decline(r, token, why)
+}
+
 // TargetOf is the identity of a process of a snapshot, so that a signal hits
 // this process or none. It fails for containers and units.
 func (a *Advisor) TargetOf(r *resource.Resource) (action.Identity, error) {

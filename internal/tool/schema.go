@@ -43,7 +43,10 @@ func (t *Tool) InputSchema() json.RawMessage {
 	var o object
 	o.add("type", encode(Object))
 	o.add("properties", properties.bytes())
-	o.add("required", encode(required))
+	if len(required) > 0 || t.Toolset == wsltopTools {
+		// The wsltop contract has it always; else every client pays for it.
+		o.add("required", encode(required))
+	}
 	o.add("additionalProperties", encode(false))
 	return o.bytes()
 }

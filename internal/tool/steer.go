@@ -47,69 +47,68 @@ func SteerTools(o SteerOptions) []*Tool {
 	text := func(name string) Property { return Property{Name: name, Type: String} }
 	flag := func(name string) Property { return Property{Name: name, Type: Boolean} }
 	filters := []Property{
-		{Name: "severity", Type: String, Enum: []string{string(alert.Critical), string(alert.Warning), string(alert.Info)}, Description: "At least."},
-		text("rule"), text("process"), text("unit"), flag("hidden"), flag("history"), {Name: "limit", Type: Integer, Minimum: Bound(0)},
+		{Name: "severity", Type: String, Enum: []string{string(alert.Critical), string(alert.Warning), string(alert.Info)}},
+		text("rule"), text("process"), text("unit"), flag("hidden"), flag("history"), {Name: "limit", Type: Integer},
 	}
 	alerts := &Tool{
 		Name:        "process_alerts",
-		Description: "What looks suspicious, with evidence, the most severe first. hidden: acknowledged and suppressed ones too.",
+		Description: "Suspicious processes and why, the worst first. hidden adds acknowledged and suppressed ones.",
 		Input:       filters,
 		Annotations: Annotations{ReadOnly: true},
-		Output:      resultOf(list("alerts")), Handler: s.alerts,
+		Output:      resultOf(), Handler: s.alerts,
 	}
 	if !o.ReadOnly {
-		alerts.Description += " acknowledge takes an id; suppress hides alerts of rule, process and unit together."
-		alerts.Input = append([]Property{
-			{Name: "action", Type: String, Enum: []string{"list", "acknowledge", "suppress", "unsuppress"}}, text("id"), text("note"),
-		}, filters...)
+		alerts.Description += " acknowledge takes an id, suppress a rule, process or unit."
+		alerts.Input = append(filters, text("acknowledge"), flag("suppress"), flag("unsuppress"), text("note"))
+		alerts.Exclusive = [][2]string{{"acknowledge", "suppress"}, {"acknowledge", "unsuppress"}, {"suppress", "unsuppress"}}
 		alerts.Annotations = Annotations{Idempotent: true}
 	}
 	tools := []*Tool{
 		{
 			Name:        killTool,
-			Description: "Send a signal to a process (by pid, or by resource_id and snapshot_id), if policy allows. dry_run tells what it would hit; escalate sends KILL after wait_ms.",
+			Description: "Signal a process if policy allows. dry_run shows what it would hit; escalate sends KILL after wait_ms.",
 			Input: []Property{
 				{Name: "pid", Type: Integer}, text("resource_id"), text("snapshot_id"),
 				{Name: "signal", Type: String, Enum: signalNames()},
 				{Name: "wait_ms", Type: Integer}, flag("escalate"), flag("dry_run"),
 			},
 			Exclusive:   [][2]string{{"pid", "resource_id"}},
-			Needs:       [][2]string{{"resource_id", "snapshot_id"}},
+			Needs:       [][2]string{{"resource_id", "snapshot_id"}, {"snapshot_id", "resource_id"}},
 			Annotations: Annotations{Destructive: true},
-			Output:      resultOf(typed("killed", Boolean), typed("outcome", String)), Handler: s.kill,
+			Output:      resultOf(typed("outcome", String)), Handler: s.kill,
 		},
 		alerts,
 		{
 			Name:        "alerts_status",
-			Description: "Alerts by severity, and the five most severe.",
+			Description: "Alerts by severity, and the five worst.",
 			Annotations: Annotations{ReadOnly: true},
-			Output:      resultOf(typed("total", Integer), list("alerts")), Handler: s.status,
+			Output:      resultOf(), Handler: s.status,
 		},
 		{
 			Name:        "threshold_get",
 			Description: "Limits, and where each metric stands.",
 			Annotations: Annotations{ReadOnly: true},
-			Output:      resultOf(list("metrics")), Handler: s.thresholds,
+			Output:      resultOf(), Handler: s.thresholds,
 		},
 		{
 			Name:        "threshold_set",
 			Description: "Set limits, 0 to 100; a crossing becomes an alert.",
 			Input:       thresholdProperties(),
 			Annotations: Annotations{Idempotent: true},
-			Output:      resultOf(typed("set", Boolean)), Handler: s.setThresholds,
+			Output:      resultOf(), Handler: s.setThresholds,
 		},
 		{
 			Name:        "config_get",
 			Description: "Theme, layout and interval of topside top.",
 			Annotations: Annotations{ReadOnly: true},
-			Output:      resultOf(typed("theme", String)), Handler: s.configuration,
+			Output:      resultOf(), Handler: s.configuration,
 		},
 		{
 			Name:        "config_set",
 			Description: "Change them, in running views too.",
 			Input:       []Property{{Name: "interval_ms", Type: Integer}, text("theme"), text("layout")},
 			Annotations: Annotations{Idempotent: true},
-			Output:      resultOf(typed("set", Boolean)), Handler: s.configure,
+			Output:      resultOf(), Handler: s.configure,
 		},
 	}
 	for _, t := range tools {

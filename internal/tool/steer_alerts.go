@@ -31,7 +31,7 @@ type alertList struct {
 }
 
 func (s *steerer) alerts(ctx context.Context, c Call) (Result, error) {
-	if err := boundTexts(c, "id", "note", "rule", "process", "unit"); err != nil {
+	if err := boundTexts(c, "acknowledge", "note", "rule", "process", "unit"); err != nil {
 		return Result{}, err
 	}
 	answer := alertList{}
@@ -48,6 +48,9 @@ func (s *steerer) alerts(ctx context.Context, c Call) (Result, error) {
 	}
 	most := alertsDefault
 	if w, ok := c.Integer("limit"); ok {
+		if w.Negative {
+			return Result{}, c.Fault("limit", "must be from 0 to %d", alertsMost)
+		}
 		most = int(min(w.Int(), alertsMost))
 	}
 	answer.Matched, answer.Alerts = len(all), alertRows(all, most)
@@ -74,26 +77,26 @@ func boundTexts(c Call, arguments ...string) error {
 
 // handleAlerts does what the call wants done to alerts before they are listed.
 func (s *steerer) handleAlerts(ctx context.Context, c Call, answer *alertList) error {
-	what := c.Text("action")
 	suppression := config.Suppression{Rule: c.Text("rule"), Process: c.Text("process"), Unit: c.Text("unit"), Reason: c.Text("note")}
 	var err error
-	switch what {
-	case "acknowledge":
-		if c.Text("id") == "" {
-			return c.Fault("id", "names the alert to acknowledge, as process_alerts returned it")
-		}
+	switch id := c.Text("acknowledge"); {
+	case id != "":
 		// The book is empty before the first look at the machine.
 		if _, err := s.advisor.Alerts(ctx, alert.View{}); err != nil {
 			return err
 		}
-		if err := s.advisor.Acknowledge(c.Text("id"), c.Text("note")); err != nil {
+		if err := s.advisor.Acknowledge(id, c.Text("note")); err != nil {
 			return err
 		}
-		answer.Done = "acknowledged " + line(c.Text("id"))
+		answer.Done = "acknowledged " + line(id)
 		return nil
-	case "suppress", "unsuppress":
+	case c.Flag("suppress"), c.Flag("unsuppress"):
+		what := "suppress"
+		if c.Flag("unsuppress") {
+			what = "unsuppress"
+		}
 		if suppression.Validate() != nil {
-			return c.Fault("action", "%s needs a rule, a process or a unit (together they are joined by and)", what)
+			return c.Fault(what, "needs a rule, a process or a unit; several are joined by and")
 		}
 		if suppression.Rule != "" && !knownRule(suppression.Rule) {
 			return c.Fault("rule", "must be one of %s", strings.Join(ruleNames(), ", "))
@@ -142,9 +145,6 @@ func filtered(all []alert.Alert, c Call) []alert.Alert {
 	for i := range all {
 		a := &all[i]
 		if least != "" && a.Severity.Rank() > least.Rank() || by.Validate() == nil && !alert.Matches(by, a, now) {
-			continue
-		}
-		if id := c.Text("id"); id != "" && a.ID != id {
 			continue
 		}
 		kept = append(kept, *a)

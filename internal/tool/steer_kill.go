@@ -114,10 +114,12 @@ func (s *steerer) killRequest(ctx context.Context, c Call) (action.Request, erro
 
 // declined is the answer when no person agreed. The confirmation is used up.
 func (s *steerer) declined(r action.Request, a *Answer) Result {
-	s.advisor.Revoke(a.State)
 	answer := killed{
 		Outcome: string(action.Denied), Reason: "the policy wants a person's word, and " + a.Why + "; nothing was sent",
 		PID: r.Target.PID, Signal: string(r.Signal),
+	}
+	if err := s.advisor.Decline(r, a.State, answer.Reason); err != nil {
+		answer.Reason += "; " + line(err.Error())
 	}
 	return Result{Structured: answer, Text: answer.text()}
 }

@@ -27,6 +27,9 @@ const idLength = 16384
 // nameLength is the greatest length of name_contains in both surfaces.
 const nameLength = 1024
 
+// wsltopTools is the toolset of the contract's tools.
+const wsltopTools = "wsltop"
+
 // WsltopOptions say how the wsltop contract's tools answer.
 type WsltopOptions struct {
 	// WSLOnly leaves out the host's figures, which are then null.
@@ -86,7 +89,7 @@ func WsltopTools(observer *see.Observer, o WsltopOptions) []*Tool {
 		},
 	}
 	for _, t := range tools {
-		t.Toolset = "wsltop"
+		t.Toolset = wsltopTools
 		t.Annotations = Annotations{ReadOnly: true}
 	}
 	return tools

@@ -399,16 +399,19 @@ func (x *Xtop) kill(ctx context.Context, c Call) (Result, error) {
 		answer.Outcome, answer.Reason = string(action.Denied), why
 		return Result{Structured: answer}, nil
 	}
-	done, err := x.advisor.Act(ctx, action.Request{Tool: killTool, Client: c.Client, Target: action.Identity{PID: int32(pid)}})
+	r := action.Request{Tool: killTool, Client: c.Client, Target: action.Identity{PID: int32(pid)}}
+	done, err := x.advisor.Act(ctx, r)
 	if err != nil {
 		return Result{}, err
 	}
 	answer.Killed, answer.Outcome, answer.Reason = done.Sent, string(done.Outcome), line(done.Reason)
 	if done.Outcome == action.NeedsPerson {
 		// Nobody can be asked in this protocol.
-		x.advisor.Revoke(done.Confirmation)
 		answer.Outcome = string(action.Denied)
 		answer.Reason += ", and this protocol cannot ask for it"
+		if err := x.advisor.Decline(r, done.Confirmation, answer.Reason); err != nil {
+			answer.Reason += "; " + line(err.Error())
+		}
 	}
 	return Result{Structured: answer}, nil
 }

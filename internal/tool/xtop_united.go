@@ -28,7 +28,7 @@ func (x *Xtop) SupersededTools() []*Tool {
 				copied.Annotations = Annotations{ReadOnly: true}
 				copied.Output = k.output
 				copied.Handler = x.united(k.name, t.Handler, k.wrap)
-				copied.Input = listed(t.Input)
+				copied.Input = withLists(t.Input)
 				tools = append(tools, &copied)
 			}
 		}
@@ -36,8 +36,8 @@ func (x *Xtop) SupersededTools() []*Tool {
 	return tools
 }
 
-// listed declares fields as the list that it may be.
-func listed(input []Property) []Property {
+// withLists declares fields as the list that it may be.
+func withLists(input []Property) []Property {
 	out := append([]Property{}, input...)
 	for i := range out {
 		if out[i].Name == "fields" {

@@ -216,6 +216,17 @@ func New(o Options) *Actor {
 // Revoke takes a confirmation back after a person said no.
 func (a *Actor) Revoke(token string) { a.confirmations.Revoke(token) }
 
+// Decline takes a confirmation back after a person said no, or where none could
+// be asked, and writes that down.
+func (a *Actor) Decline(r Request, token, why string) error {
+	a.confirmations.Revoke(token)
+	if err := r.complete(); err != nil {
+		return err
+	}
+	result := &Result{Outcome: Denied, Reason: why, Target: r.Target, Signal: r.Signal, Decision: policy.Decision{Verdict: policy.Confirm}}
+	return a.write(&r, result, "declined")
+}
+
 // Act does what the request asks for. What the target or the rules say is a
 // [Result]; the error is of a request that means nothing, and wraps
 // [ErrInvalid].
