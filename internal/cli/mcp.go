@@ -18,12 +18,13 @@ type surfacing struct {
 	toolsets, exclude     []string
 	readOnly, showSecrets bool
 	wslOnly               bool // of the wsltop contract
+	arrivals              *contract.Arrivals
 }
 
 func (t *surfacing) config(observer *see.Observer, computer *tool.Computer, advisor *steer.Advisor) contract.Config {
 	return contract.Config{
 		Version: Version(), Observer: observer, Computer: computer, Advisor: advisor, Toolsets: t.toolsets, Exclude: t.exclude,
-		ReadOnly: t.readOnly, ShowSecrets: t.showSecrets, WSLOnly: t.wslOnly,
+		ReadOnly: t.readOnly, ShowSecrets: t.showSecrets, WSLOnly: t.wslOnly, Arrivals: t.arrivals,
 	}
 }
 
@@ -64,8 +65,10 @@ have logs of their own.`,
 			if err != nil {
 				return err
 			}
+			arrivals := new(contract.Arrivals)
+			tools.arrivals = arrivals
 			return serve(c.Context(), s, serving{
-				options: options, surface: contract.United, computing: &computing, tools: tools, wire: wire.Options{Screen: contract.Screen}, socket: socket, socketGiven: c.Flags().Changed("socket"),
+				options: options, surface: contract.United, computing: &computing, tools: tools, wire: wire.Options{Screen: contract.Screen, Admit: arrivals.Admit}, socket: socket, socketGiven: c.Flags().Changed("socket"),
 				invocation: "topside mcp", service: unitedService,
 			})
 		},

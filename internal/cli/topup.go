@@ -192,6 +192,7 @@ func (w *topupWorld) serveWith(ctx context.Context, view *tool.TopupClient, aske
 		Drain:           -1,
 		MaxInFlight:     8192,
 		Admit:           client.Admit,
+		AnyParams:       true,
 		OnNotification:  client.Cancelled,
 		Asker:           asker,
 		Name:            "topup",

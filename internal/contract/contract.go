@@ -47,6 +47,9 @@ type Config struct {
 	// surface, as [tool.Choice] says. The other surfaces are always whole.
 	Toolsets, Exclude []string
 	ReadOnly          bool
+	// Arrivals keeps the order of calls on one session, with its Admit as the
+	// wire's option; nil keeps none.
+	Arrivals *Arrivals
 	// ShowSecrets leaves passwords and tokens in arguments and labels.
 	ShowSecrets bool
 	// WSLOnly leaves the host's figures out of the wsltop contract's answers.
@@ -59,6 +62,7 @@ type surface struct {
 	instructions string
 	tools        []*tool.Tool
 	byName       map[string]*tool.Tool
+	arrivals     *Arrivals // nil where the order of calls is not kept
 	check        func(*tool.Tool, json.RawMessage) (tool.Call, error)
 	// failure renders an operational error.
 	failure func(error) (structured any, text string)
@@ -151,6 +155,9 @@ func (s *surface) call(ctx context.Context, request *mcp.CallToolRequest) (mcp.R
 	if err != nil {
 		return nil, rpcError(err)
 	}
+	begun := s.arrivals.wait(ctx, request)
+	defer begun()
+	call.Begun = begun
 	call.Progress = progress(ctx, request)
 	call.Client = clientOf(request)
 	call.Answer = answered(request)

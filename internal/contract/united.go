@@ -31,6 +31,7 @@ func United(c Config) (*mcp.Server, error) {
 		title:        "topside",
 		instructions: instructionsOf(c, tools),
 		tools:        tools,
+		arrivals:     c.Arrivals,
 		check:        tool.CheckLenient,
 		failure:      unitedFailure,
 	}

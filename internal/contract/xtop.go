@@ -56,7 +56,7 @@ func (c *XtopClient) Server() *mcp.Server {
 func (c *XtopClient) Wire(o wire.Options) wire.Options {
 	o.EndOnMalformed, o.VersionOptional, o.AnyID = true, true, true
 	o.Stray = xtopUnknownMethod("")
-	o.Admit = c.admit
+	o.Admit, o.AnyParams = c.admit, true
 	o.Name = xtopName
 	return o
 }

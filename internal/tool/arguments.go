@@ -21,6 +21,9 @@ type Call struct {
 	// Progress tells the client how far the call is, in a line; nil when the
 	// client did not ask for that.
 	Progress func(message string)
+	// Begun is called when the call has its place in the order of its session,
+	// so that the next one may take its own; nil where nobody waits for that.
+	Begun func()
 	// Client is what the client calls itself; "" when it did not say.
 	Client string
 	// Answer is what became of the [Question] of an earlier result of this

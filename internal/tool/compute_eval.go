@@ -279,3 +279,13 @@ type cancelReply struct {
 	Runs []string `json:"runs,omitempty"`
 	Note string   `json:"note,omitempty"`
 }
+
+// InOrder reports whether calls of that tool on one session begin in the order
+// in which they arrive: all that work in the session.
+func InOrder(name string) bool {
+	switch name {
+	case "eval", "eval_batch", "env", "lookup", "reset", "load", "checkpoint", "restore", "compile_to_binary":
+		return true
+	}
+	return false
+}

@@ -177,6 +177,9 @@ const (
 // is then. A call that its client cancelled takes the run with it; a client that
 // is gone does not.
 func (c *Computer) collect(ctx context.Context, call Call, r *run) (Result, error) {
+	if call.Begun != nil {
+		call.Begun()
+	}
 	seconds, given := call.Number("wait")
 	switch {
 	case !given:

@@ -64,6 +64,7 @@ func TestAdmit(t *testing.T) {
 	var done, cancelled atomic.Int32
 	c := serve(t, testServer(nil), Options{
 		AnyID: true, AnswerCancelled: true, Drain: -1, SkipLong: true, MaxFrame: 500,
+		AnyParams: true,
 		Admit: func(method string, params json.RawMessage) (Admission, *jsonrpc.Error) {
 			seen = append(seen, method+string(params))
 			switch {

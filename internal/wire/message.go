@@ -101,7 +101,7 @@ type leniency struct {
 }
 
 func (o *Options) leniency() leniency {
-	return leniency{noVersion: o.VersionOptional, anyID: o.AnyID, anyParams: o.Admit != nil, stray: o.Stray}
+	return leniency{noVersion: o.VersionOptional, anyID: o.AnyID, anyParams: o.AnyParams, stray: o.Stray}
 }
 
 // parseMessage takes one valid JSON value apart.

@@ -97,7 +97,7 @@ type Options struct {
 
 	// Admit, if set, sees every call in the order of arrival, before the SDK does,
 	// on the reading goroutine: it must not block. It returns the error to answer
-	// at once, if any. Without Admit, parameters that are not an object are refused.
+	// at once, if any.
 	Admit func(method string, params json.RawMessage) (Admission, *jsonrpc.Error)
 
 	// Stray, if set, answers what is JSON but no message with a method: an array,
@@ -107,6 +107,10 @@ type Options struct {
 	// Screen, if set, sees every call as it was sent, before anything is mended in
 	// its parameters, and may refuse it. They are an object or nil.
 	Screen func(method string, params json.RawMessage) *jsonrpc.Error
+
+	// AnyParams hands parameters that are not an object to Admit, instead of
+	// refusing them.
+	AnyParams bool
 
 	// Asker, if set, makes requests of the server's own to this client. It belongs
 	// to one stream at a time.
