@@ -54,8 +54,7 @@ func (c *XtopClient) Server() *mcp.Server {
 
 // Wire completes the options of the wire as the contract wants it.
 func (c *XtopClient) Wire(o wire.Options) wire.Options {
-	o.EndOnMalformed, o.VersionOptional, o.AnyID = true, true, true
-	o.Stray = xtopUnknownMethod("")
+	o.EndOnMalformed, o.VersionOptional, o.AnyID, o.StrayCalls = true, true, true, true
 	o.Admit, o.AnyParams = c.admit, true
 	o.Name = xtopName
 	return o

@@ -97,11 +97,11 @@ type leniency struct {
 	noVersion bool // the member "jsonrpc" may be absent or anything
 	anyID     bool // any JSON value is an id
 	anyParams bool // parameters may be anything; they stay what was sent
-	stray     *jsonrpc.Error
+	stray     bool // a message without a method is a call
 }
 
 func (o *Options) leniency() leniency {
-	return leniency{noVersion: o.VersionOptional, anyID: o.AnyID, anyParams: o.AnyParams, stray: o.Stray}
+	return leniency{noVersion: o.VersionOptional, anyID: o.AnyID, anyParams: o.AnyParams, stray: o.StrayCalls}
 }
 
 // parseMessage takes one valid JSON value apart.
@@ -133,8 +133,8 @@ func parseMessage(value []byte, allow leniency) message {
 	if !allow.noVersion && text(version) != "2.0" {
 		return fault(rawID, jsonrpc.CodeInvalidRequest, `invalid request: "jsonrpc" must be "2.0"`)
 	}
-	if allow.stray != nil && (method == nil && result == nil && errorObject == nil || method != nil && method[0] != '"') {
-		return message{kind: faulty, rawID: rawID, err: allow.stray}
+	if allow.stray && (method == nil && result == nil && errorObject == nil || method != nil && method[0] != '"') {
+		return strayCall(rawID)
 	}
 	if method == nil {
 		return parseResponse(rawID, result, errorObject)
@@ -168,6 +168,14 @@ func parseMessage(value []byte, allow leniency) message {
 		return fault(rawID, jsonrpc.CodeInvalidParams, `invalid params: "params" must be an object`)
 	}
 	return m
+}
+
+// strayCall is what has no method, as a call.
+func strayCall(rawID json.RawMessage) message {
+	if rawID == nil {
+		rawID = json.RawMessage("null")
+	}
+	return message{kind: request, rawID: rawID, id: sdkID(rawID)}
 }
 
 func parseResponse(rawID, result, errorObject json.RawMessage) message {

@@ -166,8 +166,8 @@ func (p *peer) accept(line []byte) error {
 		p.reject(fault(nil, jsonrpc.CodeParseError, err.Error()), nil)
 		return nil
 	}
-	if p.o.Stray != nil && line[0] != '{' {
-		p.reject(message{err: p.o.Stray}, nil)
+	if p.o.StrayCalls && line[0] != '{' {
+		p.dispatch(strayCall(nil), nil)
 		return nil
 	}
 	if line[0] == '[' {

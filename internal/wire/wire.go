@@ -100,9 +100,10 @@ type Options struct {
 	// at once, if any.
 	Admit func(method string, params json.RawMessage) (Admission, *jsonrpc.Error)
 
-	// Stray, if set, answers what is JSON but no message with a method: an array,
-	// a number, an object without one (the xtop contract).
-	Stray *jsonrpc.Error
+	// StrayCalls takes what is JSON but no message with a method (an array, a
+	// number, an object without one) for a call of the method "" with the id that
+	// it has, or null (the xtop contract). It needs Admit and AnyID.
+	StrayCalls bool
 
 	// Screen, if set, sees every call as it was sent, before anything is mended in
 	// its parameters, and may refuse it. They are an object or nil.
