@@ -102,6 +102,7 @@ const forced = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"
 var servers = [][]string{
 	{"topside", "mcp", "--interval-ms", "60000"},
 	{"wsltop", "mcp", "--interval-ms", "60000"},
+	{"xtop", "mcp"},
 }
 
 func TestEndOfInputWhileCollecting(t *testing.T) {

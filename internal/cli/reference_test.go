@@ -21,7 +21,8 @@ func TestReferenceIsFresh(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString("# Commands\n\nThis page is generated from the help texts in `internal/cli` (`go generate ./internal/cli`).\n\n" +
 		"Standard output carries data or the protocol, standard error speaks to people. Statuses: 0 done, 1 failed, 2 wrong\n" +
-		"usage, 130 and 143 interrupted. A link named `wsltop` to the binary is `topside wsltop`.\n")
+		"usage, 130 and 143 interrupted. A link named `wsltop`, `xtop` or `topup` to the binary is\n" +
+		"`topside wsltop` and so on.\n")
 	for _, c := range newRoot(Streams{}, func() {}).Commands() {
 		if !c.Hidden && c.Name() != "help" && c.Name() != "completion" {
 			describe(&b, c)

@@ -39,6 +39,7 @@ type service struct {
 var (
 	unitedService = service{"topside", []string{"mcp"}}
 	wsltopService = service{"wsltop", []string{"wsltop", "mcp"}}
+	xtopService   = service{"xtop", []string{"xtop", "mcp"}}
 )
 
 // writeRegistration tells how to register a server with clients.

@@ -153,7 +153,7 @@ func runXtopMCP(ctx context.Context, s Streams, args []string) error {
 // serveXtop serves the client that started us.
 func serveXtop(ctx context.Context, s Streams, observer *see.Observer, advisor *steer.Advisor) error {
 	if isTerminal(s.In) {
-		fmt.Fprint(s.Err, "xtop mcp is waiting for an MCP client to speak JSON-RPC on stdin, one message a line.\nEnd it with Ctrl-D or Ctrl-C.\n")
+		serving{invocation: "xtop mcp", service: xtopService}.explain(s)
 	}
 	ctx, stop := wire.Signals(ctx)
 	defer stop()

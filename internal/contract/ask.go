@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"topside/internal/see/plaintext"
+	"topside/internal/steer/policy"
 	"topside/internal/tool"
 )
 
@@ -42,6 +43,8 @@ func ask(ctx context.Context, request *mcp.CallToolRequest, q *tool.Question) (m
 		}
 		return &result{ctx: ctx, members: encoded[1 : len(encoded)-1]}, nil
 	}
+	ctx, stop := context.WithTimeout(ctx, policy.Lifetime)
+	defer stop()
 	answer, err := request.Session.Elicit(ctx, elicitation(q))
 	if err != nil {
 		why, _ := plaintext.Bounded(err.Error(), 200)

@@ -17,7 +17,9 @@ A resource_id is opaque and belongs to the snapshot that returned it; a PID or a
 cpu_percent is on the whole-machine scale (100 = all CPUs busy); cores_used is the same in CPUs. Environments, units, containers and their children overlap: never add them up.
 A figure that is missing was not observed, with the reason in "absent" or "not_measured"; it is not zero. Container and unit membership follow from parent_ids only, never from a name.`
 
-const steerInstructions = `Process actions are guarded: process_kill holds the process by its identity, refuses what must not be hit, asks a policy, and may ask a person; every action is logged. Try dry_run first, and read outcome and reason. Alerts name their evidence and what to look at next; they are findings, not verdicts.`
+const alertInstructions = `Alerts name their evidence and what to look at next; they are findings, not verdicts. The first call of an alert or threshold tool begins to watch.`
+
+const killInstructions = `process_kill holds the process by its identity, refuses what must not be hit, asks a policy, and may ask a person; every action is logged. Try dry_run first, and read outcome and reason.`
 
 // United makes the server of the united surface. It fails when the choice of
 // tools names one that does not exist.
@@ -56,7 +58,10 @@ func instructionsOf(c Config, tools []*tool.Tool) string {
 		parts = append(parts, seeInstructions)
 	}
 	if slices.Contains(toolsets, tool.Steer) {
-		parts = append(parts, steerInstructions)
+		parts = append(parts, alertInstructions)
+	}
+	if slices.Contains(tool.Names(tools), "process_kill") {
+		parts = append(parts, killInstructions)
 	}
 	if c.Computer != nil && slices.Contains(tool.Names(tools), "eval") {
 		parts = append(parts, c.Computer.Instructions())

@@ -42,7 +42,7 @@ func (t *Tool) markdown(b *strings.Builder) {
 	for _, pair := range t.Needs {
 		fmt.Fprintf(b, "\n`%s` needs `%s`.\n", pair[0], pair[1])
 	}
-	if t.Output != nil {
+	if t.Output != nil && len(t.Output.Properties) > 0 {
 		t.Output.markdown(b)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -25,7 +26,7 @@ the exact types.
 Every reply has two blocks: structured content, and a text that is enough without it (in the ` + "`wsltop`" + ` contract the
 same JSON). Wrong arguments are JSON-RPC errors (-32602). What fails in the work itself is a result with
 ` + "`isError: true`" + ` and ` + "`{\"error\": {\"code\", \"message\", \"hint\"}}`" + `: ` + "`snapshot_unavailable`, `unknown_resource`, `collection_failed`,\n`ambiguous_resource`, `invalid_hierarchy`" + `. Those of sessions are in
-[compute.md](compute.md).
+[compute.md](compute.md), those of alerts and process actions in [steer.md](steer.md).
 
 Output schemas require, at each level, what is always there. An error is structured content too, so that its code can be
 read wherever only that block is shown: the schemas declare ` + "`error`" + ` beside ` + "`snapshot`" + ` and ` + "`data`" + `, and a reply has the one
@@ -57,15 +58,28 @@ or the others.
 # The united surface: ` + "`topside mcp`" + `
 `
 
+const xtopHead = `
+# The xtop contract: ` + "`topside xtop mcp`" + `
+
+Its arguments are read strictly and silently: one of another type than declared, or unknown, counts as absent. Results
+are one text block of JSON without structured content. Failures are JSON-RPC errors: -32601 for an unknown tool or method,
+-32602 for a missing argument, -32000 for the rest. On the united surface, ` + "`--toolsets xtop`" + ` offers the tools of the
+toolset ` + "`xtop`" + ` above beside those of ` + "`steer`" + `.
+`
+
 // TestReferenceIsFresh compares docs/tools.md with what the declarations give.
 func TestReferenceIsFresh(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString(referenceHead)
-	if err := Markdown(&b, append(SeeTools(nil, false), ComputeTools(nil)...)); err != nil {
+	if err := Markdown(&b, slices.Concat(SeeTools(nil, false), SteerTools(SteerOptions{}), ComputeTools(nil), NewXtop(nil, nil).SupersededTools())); err != nil {
 		t.Fatal(err)
 	}
 	b.WriteString("\n# The wsltop contract: `topside wsltop mcp`\n")
 	if err := Markdown(&b, WsltopTools(nil, WsltopOptions{})); err != nil {
+		t.Fatal(err)
+	}
+	b.WriteString(xtopHead)
+	if err := Markdown(&b, NewXtop(nil, nil).Tools()); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, filepath.Join("..", "..", "docs", "tools.md"), b.Bytes())
@@ -95,7 +109,7 @@ func golden(t *testing.T, path string, got []byte) {
 // type for each property, items of every array, no references, short names.
 func TestSchemasAreFlat(t *testing.T) {
 	t.Parallel()
-	for _, tools := range [][]*Tool{SeeTools(nil, false), WsltopTools(nil, WsltopOptions{})} {
+	for _, tools := range [][]*Tool{SeeTools(nil, false), SteerTools(SteerOptions{}), WsltopTools(nil, WsltopOptions{}), NewXtop(nil, nil).SupersededTools()} {
 		for _, tool := range tools {
 			if len(tool.Name) > 30 {
 				t.Errorf("%s: the name is longer than 30 characters", tool.Name)
@@ -133,7 +147,7 @@ func flat(t *testing.T, at string, s *jsonschema.Schema) {
 // TestDeclarationsAreWhole checks each declaration against itself.
 func TestDeclarationsAreWhole(t *testing.T) {
 	t.Parallel()
-	for _, tools := range [][]*Tool{SeeTools(nil, false), WsltopTools(nil, WsltopOptions{})} {
+	for _, tools := range [][]*Tool{SeeTools(nil, false), SteerTools(SteerOptions{}), SteerTools(SteerOptions{ReadOnly: true}), WsltopTools(nil, WsltopOptions{}), NewXtop(nil, nil).Tools()} {
 		seen := map[string]bool{}
 		for _, tool := range tools {
 			if seen[tool.Name] || tool.Description == "" || tool.Handler == nil || tool.Toolset == "" {
