@@ -485,7 +485,11 @@ func TestXtopFigures(t *testing.T) {
 		got := int(x.object("system_summary", ``)["processes"].(float64))
 		return got >= n-15 && got <= n+15
 	}
-	if !near() && !near() && !near() {
+	counted := false
+	for try := 0; try < 5 && !counted; try++ { // others start processes meanwhile
+		counted = near()
+	}
+	if !counted {
 		t.Error("system_summary does not count the processes")
 	}
 	// run_time runs.
