@@ -32,11 +32,15 @@ lint: ## formatting, vet and staticcheck
 unit: ## the quick tests, without the race detector
 	$(GO) test ./...
 
+# Whoever runs the tests may ignore signals (nohup does); programs under test
+# must not inherit that.
+SIGNALS := env --default-signal
+
 # The packages' own tests run side by side; those with the whole program after
 # them and one by one, since they measure figures and start daemons.
 race: ## every test, under the race detector
-	$(GO) test -race -count=1 -timeout 20m ./cmd/... ./internal/...
-	$(GO) test -race -count=1 -timeout 20m -p 1 ./test/...
+	$(SIGNALS) $(GO) test -race -count=1 -timeout 20m ./cmd/... ./internal/...
+	$(SIGNALS) $(GO) test -race -count=1 -timeout 20m -p 1 ./test/...
 
 bench: ## the benchmarks, each beside the peer that it is measured against
 	test/bench
