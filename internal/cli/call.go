@@ -163,7 +163,7 @@ func (c *calling) connect(ctx context.Context) (session *mcp.ClientSession, obse
 			return nil, nil, nil, err
 		}
 		release = func() { _ = computer.Close(); closeSoon(observer) }
-		if advisor, err = advise(observer, computer); err != nil {
+		if advisor, err = advise(observer, computer, 0); err != nil {
 			release()
 			return nil, nil, nil, err
 		}

@@ -101,7 +101,7 @@ func (v serving) advisor(observer *see.Observer, computer *tool.Computer) (*stee
 	if v.computing == nil {
 		return nil, nil
 	}
-	return advise(observer, computer)
+	return advise(observer, computer, 0)
 }
 
 func (v serving) onStdio(ctx context.Context, s Streams, observer *see.Observer, server *mcp.Server) error {

@@ -13,13 +13,14 @@ import (
 )
 
 // advise makes the advisor of a server, with the user's configuration and audit
-// log where there is a place for them. It watches nothing before it is asked. It
+// log where there is a place for them. It looks at the machine every interval, or at
+// its own pace where that is 0; it watches nothing before it is asked. It
 // is nil where nothing can be observed; the caller closes it.
-func advise(observer *see.Observer, computer *tool.Computer) (*steer.Advisor, error) {
+func advise(observer *see.Observer, computer *tool.Computer, interval time.Duration) (*steer.Advisor, error) {
 	if observer == nil {
 		return nil, nil
 	}
-	o := steer.Options{Observer: observer}
+	o := steer.Options{Observer: observer, Interval: interval}
 	if computer != nil {
 		o.Protected = func() []action.Protected { return computer.Keepers() }
 	}

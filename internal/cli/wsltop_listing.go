@@ -28,6 +28,7 @@ type wsltopListing struct {
 	ascending           bool
 	root                string
 	redact              bool
+	interactive         bool
 }
 
 const wsltopUsage = "Run 'wsltop --help' for the options."
@@ -38,14 +39,13 @@ func parseWsltopListing(args []string) (wsltopListing, error) {
 		perCore: true, sortBy: resource.ByCPU, root: "/",
 	}
 	a := arguments{rest: args, usage: wsltopUsage, joined: true}
-	interactive := false
 	for a.next() {
 		switch a.option {
 		case "--once", "--wsl-only", "--no-wslc", "--show-wsl-host", "--hide-infra":
 			// On Linux there is no host around the machine, no WSL container and
 			// no infrastructure row: nothing changes.
 		case "-i", "--interactive":
-			interactive = true
+			o.interactive = true
 		case "--json":
 			o.json = true
 		case "--tree":
@@ -86,12 +86,8 @@ func parseWsltopListing(args []string) (wsltopListing, error) {
 			a.refuse("there is no option %q", a.option)
 		}
 	}
-	if a.err == nil && interactive {
-		if o.json {
-			a.refuse("--interactive cannot be combined with --json")
-		} else {
-			a.refuse("--interactive is not there yet in this version: use --once, or topside snapshot")
-		}
+	if a.err == nil && o.interactive && o.json {
+		a.refuse("--interactive cannot be combined with --json")
 	}
 	return o, a.err
 }
@@ -107,6 +103,9 @@ func runWsltopListing(ctx context.Context, s Streams, args []string) error {
 	case o.version:
 		_, err := fmt.Fprintf(s.Out, "wsltop %s\n", Version())
 		return err
+	case o.interactive:
+		top := topCommand{observing: observing{root: o.root, intervalMS: o.intervalMS, withoutEngines: o.withoutDocker}, showSecrets: !o.redact}
+		return top.run(ctx, s, true)
 	}
 	interval, err := intervalOf(o.intervalMS, 0)
 	if err != nil {
@@ -373,7 +372,7 @@ Usage: wsltop [OPTIONS]
 
 Options:
   --once                       one observation, then end (the default)
-  -i, --interactive            not there yet in this version
+  -i, --interactive            watch it in the terminal (topside top) until q
   --json                       a JSON array of rows instead of a table
   --tree                       containers with their processes; with --json one object
   --limit N                    show at most N rows (default 30)
