@@ -86,9 +86,11 @@ type Advisor struct {
 	firstly chan struct{} // closed when the first pass is done
 	closed  chan struct{}
 	closing sync.Once
+	hasten  chan struct{} // ends the pause before the next pass
 
 	mu       sync.Mutex
 	asked    time.Time
+	passed   chan struct{} // closed when the next pass is done, and replaced
 	book     alert.Book
 	watch    *threshold.Watch
 	passes   uint64
@@ -114,7 +116,7 @@ func New(o Options) (*Advisor, error) {
 		o.Interval = Interval
 	}
 	a := &Advisor{
-		o: o, firstly: make(chan struct{}), closed: make(chan struct{}),
+		o: o, firstly: make(chan struct{}), closed: make(chan struct{}), hasten: make(chan struct{}, 1), passed: make(chan struct{}),
 		engine: alert.NewEngine(o.Observer.FS().ClockTicks()), evidence: evidence.New(o.Observer.FS()),
 	}
 	if o.Config == "" {
@@ -177,9 +179,15 @@ func (a *Advisor) Close() error {
 func (a *Advisor) run(ctx context.Context) {
 	for {
 		a.pass(ctx)
+		a.mu.Lock()
+		close(a.passed)
+		a.passed = make(chan struct{})
+		a.mu.Unlock()
 		timer := time.NewTimer(a.pause())
 		select {
 		case <-timer.C:
+		case <-a.hasten:
+			timer.Stop()
 		case <-ctx.Done():
 			timer.Stop()
 			return
@@ -254,12 +262,34 @@ func (a *Advisor) ready(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	a.refresh(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.passes == 0 {
 		return a.lastErr
 	}
 	return nil
+}
+
+// refresh hastens the next pass and waits for it when the last one is long ago,
+// as it is after a time in which nobody asked. When ctx ends first, what is known
+// will do.
+func (a *Advisor) refresh(ctx context.Context) {
+	a.mu.Lock()
+	age, passed := time.Since(a.last), a.passed
+	a.mu.Unlock()
+	if age <= a.o.Interval*3/2 {
+		return
+	}
+	select {
+	case a.hasten <- struct{}{}:
+	default:
+	}
+	select {
+	case <-passed:
+	case <-a.closed:
+	case <-ctx.Done():
+	}
 }
 
 // Alerts lists alerts, the most severe first. The first call waits for the
