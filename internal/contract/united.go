@@ -46,7 +46,7 @@ func Inventory(c Config) []*tool.Tool {
 		tool.SeeTools(c.Observer, c.ShowSecrets),
 		tool.SteerTools(tool.SteerOptions{Observer: c.Observer, Advisor: c.Advisor, ReadOnly: c.ReadOnly}),
 		tool.ComputeTools(c.Computer),
-		tool.NewXtop(c.Observer, c.Advisor).SupersededTools(),
+		tool.NewXtop(c.Observer, c.Advisor).HideSecrets(!c.ShowSecrets).SupersededTools(),
 	)
 }
 

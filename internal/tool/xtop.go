@@ -48,6 +48,7 @@ type Xtop struct {
 	observer *see.Observer
 	advisor  *steer.Advisor
 	tools    []*Tool
+	hide     bool // secrets
 
 	mu    sync.Mutex
 	ticks uint64
@@ -59,6 +60,13 @@ type Xtop struct {
 func NewXtop(observer *see.Observer, advisor *steer.Advisor) *Xtop {
 	x := &Xtop{observer: observer, advisor: advisor}
 	x.tools = x.declare()
+	return x
+}
+
+// HideSecrets makes it hide passwords and tokens in names and first arguments,
+// also from its searches. The contract shows them.
+func (x *Xtop) HideSecrets(hide bool) *Xtop {
+	x.hide = hide
 	return x
 }
 

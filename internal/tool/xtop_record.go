@@ -13,6 +13,7 @@ import (
 	"topside/internal/see"
 	"topside/internal/see/plaintext"
 	"topside/internal/see/proc"
+	"topside/internal/see/secret"
 	"topside/internal/steer"
 )
 
@@ -79,6 +80,9 @@ func (x *Xtop) records(s *see.Snapshot, match func(*steer.Record) bool, most int
 		r := steer.RecordOf(o, &o.Processes[i], fs.ClockTicks())
 		if realUsers {
 			steer.RealUser(fs, &r)
+		}
+		if x.hide {
+			r.Name, r.Cmd = secret.Text(line(r.Name)), secret.Text(line(r.Cmd))
 		}
 		if match(&r) {
 			found = append(found, r)

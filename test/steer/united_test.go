@@ -126,6 +126,19 @@ func TestSteerTools(t *testing.T) {
 	} {
 		all.ok(call[0], call[1])
 	}
+	titled := exec.Command("sleep", "60")
+	titled.Args[0] = "worker --password=hunter2"
+	titled.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := titled.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = titled.Process.Kill(); _ = titled.Wait() })
+	if r := all.ok("process_info", fmt.Sprintf(`{"pid":%d}`, titled.Process.Pid)); strings.Contains(fmt.Sprint(r), "hunter2") {
+		t.Errorf("a secret is shown: %v", r)
+	}
+	if r := all.ok("processes_search", `{"pattern":"hunter2","fields":"cmd"}`); len(r["processes"].([]any)) != 0 {
+		t.Errorf("a secret can be searched for: %v", r)
+	}
 	if _, failed := all.call("process_info", `{"pid":4194304}`); failed != "failed" {
 		t.Errorf("an absent process: %s", failed)
 	}
