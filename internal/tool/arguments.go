@@ -199,3 +199,6 @@ func named(name string) string {
 }
 
 func length(s string) int { return utf8.RuneCountInString(s) }
+
+// key is the same for calls of one tool with the same arguments.
+func (c *Call) key() string { return fmt.Sprint(c.tool.Name, c.values) }

@@ -126,8 +126,8 @@ func TestArgsAreCutAndSaySo(t *testing.T) {
 func listed(t testing.TB, o *model.Observation, limit, offset int) (listing, []byte) {
 	t.Helper()
 	from := &lister{observation: o, catalogue: catalogue(t, o, resource.Flavour{})}
-	from.rows, _ = newBook[written](nil)
-	from.lines, _ = newBook[string](nil)
+	from.rows, _ = newBook[rowKey, written](nil)
+	from.lines, _ = newBook[rowKey, string](nil)
 	l, found := from.found(resource.Query{Limit: limit}, offset)
 	l.Snapshot = snapshotMeta{ID: "0123456789abcdef", Warnings: warningsOf(o.Warnings)}
 	if err := from.fill(&l, found); err != nil {
@@ -407,7 +407,7 @@ func TestMatchDoesNotTellSecrets(t *testing.T) {
 		want        int
 	}{{"hunter2", false, 0}, {"hunter2", true, 2}, {"hunt", false, 0}, {"password", false, 1}, {`source\.cc`, false, 1}, {"^cc1", false, 1}, {".", false, c.Len()}, {`redacted`, false, 2}, {`mysql -p`, false, 1}} {
 		q := resource.Query{Match: regexp.MustCompile(x.match), Limit: 1}
-		lines, _ := newBook[string](nil)
+		lines, _ := newBook[rowKey, string](nil)
 		rows, matched, _ := find(c, q, x.showSecrets, lines)
 		if matched != x.want || len(rows) != min(1, x.want) {
 			t.Errorf("%+v: %d matched, %d returned", x, matched, len(rows))
@@ -445,5 +445,20 @@ func TestALongListIsCut(t *testing.T) {
 	empty := listing{}
 	if encoded, err := empty.encode(); err != nil || !strings.HasSuffix(string(encoded), `,"data":[]}`) {
 		t.Errorf("an empty list: %s, %v", encoded, err)
+	}
+}
+
+// A book that is full starts anew rather than grow.
+func TestABookIsBounded(t *testing.T) {
+	t.Parallel()
+	b, _ := newBook[string, int](nil)
+	for i := range 3 * keptLists {
+		b.bound(keptLists)
+		if got, err := b.of(fmt.Sprint(i), func() (int, error) { return i, nil }); got != i || err != nil {
+			t.Fatal(got, err)
+		}
+		if len(b.kept) > keptLists {
+			t.Fatalf("%d are kept", len(b.kept))
+		}
 	}
 }

@@ -176,9 +176,10 @@ type viewer struct {
 	observer    *see.Observer
 	showSecrets bool
 	summaries   memo[Result]
-	rows        memo[*book[written]]
-	inspections memo[*book[Result]]
-	lines       memo[*book[string]]
+	rows        memo[*book[rowKey, written]]
+	lists       memo[*book[string, Result]]
+	inspections memo[*book[rowKey, Result]]
+	lines       memo[*book[rowKey, string]]
 }
 
 // machineScope says that percentages are of all CPUs of the observed machine.
@@ -289,6 +290,15 @@ func (v *viewer) list(ctx context.Context, c Call, parent string) (Result, error
 	if err != nil {
 		return Result{}, err
 	}
+	lists, err := v.lists.of(s, newBook)
+	if err != nil {
+		return Result{}, err
+	}
+	lists.bound(keptLists)
+	return lists.of(c.key(), func() (Result, error) { return v.listed(s, q, c, parent) })
+}
+
+func (v *viewer) listed(s *see.Snapshot, q resource.Query, c Call, parent string) (Result, error) {
 	skip, _ := c.Integer("offset")
 	from, err := v.lister(s)
 	if err != nil {
@@ -321,8 +331,8 @@ type lister struct {
 	observation *model.Observation
 	catalogue   *resource.Catalogue
 	showSecrets bool
-	rows        *book[written]
-	lines       *book[string]
+	rows        *book[rowKey, written]
+	lines       *book[rowKey, string]
 }
 
 func (v *viewer) lister(s *see.Snapshot) (*lister, error) {
@@ -416,7 +426,7 @@ const keptLine = 2048
 // find is the catalogue's query, but that a regular expression is tried on what
 // replies show: what they hide cannot be found by guessing at it. unread is how
 // many command lines are longer than what is known of them.
-func find(c *resource.Catalogue, q resource.Query, showSecrets bool, lines *book[string]) (rows []*resource.Resource, matched, unread int) {
+func find(c *resource.Catalogue, q resource.Query, showSecrets bool, lines *book[rowKey, string]) (rows []*resource.Resource, matched, unread int) {
 	if q.Match == nil {
 		rows, matched = c.Query(q)
 		return rows, matched, 0
@@ -440,7 +450,7 @@ func find(c *resource.Catalogue, q resource.Query, showSecrets bool, lines *book
 }
 
 // searched is the whole command line that a search looks at.
-func searched(r *resource.Resource, showSecrets bool, lines *book[string]) string {
+func searched(r *resource.Resource, showSecrets bool, lines *book[rowKey, string]) string {
 	whole := func() (string, error) {
 		line, _ := display.CommandLine(r.Proc.Facts.Args, showSecrets, display.Whole)
 		return line, nil

@@ -25,18 +25,30 @@ type rowKey struct {
 	lengths textLengths
 }
 
-// A book holds what was made of one snapshot's resources so far.
-type book[T any] struct {
+// A book holds what was made of one snapshot so far.
+type book[K comparable, T any] struct {
 	mu   sync.Mutex
-	kept map[rowKey]T
+	kept map[K]T
 }
 
-func newBook[T any](*see.Snapshot) (*book[T], error) {
-	return &book[T]{kept: map[rowKey]T{}}, nil
+func newBook[K comparable, T any](*see.Snapshot) (*book[K, T], error) {
+	return &book[K, T]{kept: map[K]T{}}, nil
+}
+
+// keptLists bounds the whole lists that are kept of a snapshot.
+const keptLists = 32
+
+// bound empties a book that holds that many things.
+func (b *book[K, T]) bound(most int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.kept) >= most {
+		clear(b.kept)
+	}
 }
 
 // of returns what is kept for that key, made by make the first time.
-func (b *book[T]) of(key rowKey, make func() (T, error)) (T, error) {
+func (b *book[K, T]) of(key K, make func() (T, error)) (T, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if value, ok := b.kept[key]; ok {

@@ -100,7 +100,7 @@ type wsltop struct {
 	observer *see.Observer
 	options  WsltopOptions
 	digests  memo[wsltopDigest]
-	rows     memo[*book[written]]
+	rows     memo[*book[rowKey, written]]
 }
 
 // A wsltopDigest is what is the same for all calls of a snapshot.
