@@ -49,10 +49,13 @@ func (d *Daemon) attach(conn io.ReadWriteCloser) {
 	defer stop()
 	a.files = transfer.NewServer(transfer.ServerOptions{Out: a.out, State: d.c.State, Keep: d.c.Keep, Logger: d.c.Logger})
 	defer func() {
+		if a.front != nil && a.bye {
+			a.front.detach(a, true) // before the far end sees the connection end
+		}
 		a.close()
 		a.files.Close()
-		if a.front != nil {
-			a.front.detach(a, a.bye)
+		if a.front != nil && !a.bye {
+			a.front.detach(a, false)
 		}
 	}()
 	silent := time.AfterFunc(helloWait, a.close)

@@ -292,6 +292,11 @@ func TestRepliesAreKept(t *testing.T) {
 	}
 	p.send(frame.Message, `{"id":2,"method":"never","params":0}`)
 	p.send(frame.Message, `{"id":3,"method":"never","params":0}`)
+	// Its reply tells that the two before it have been taken in.
+	p.send(frame.Message, `{"id":5,"method":"a","params":"five"}`)
+	if _, got := p.next(); !strings.Contains(got, `"five"`) {
+		t.Fatal(got)
+	}
 	p.conn.Close()
 
 	again := good
