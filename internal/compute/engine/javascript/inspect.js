@@ -1,14 +1,18 @@
 // The printed form of values. It runs inside the session's runtime and keeps its own references to what it uses,
 // because evaluated code may replace any property of any built-in.
+//
+// The work is bounded, not only the text: whatever a value holds, at most so many of its elements and keys are looked
+// at, and the keys of a huge array or object are never listed.
 (function (promiseState, isProxy) {
   'use strict';
   const { getOwnPropertyDescriptor, getPrototypeOf, is } = Object;
-  const ownKeys = Reflect.ownKeys, apply = Reflect.apply, stringify = JSON.stringify;
+  const ownSymbols = Object.getOwnPropertySymbols, apply = Reflect.apply, stringify = JSON.stringify;
   const fnToString = Function.prototype.toString;
   const toISO = Date.prototype.toISOString, getTime = Date.prototype.getTime;
   const symToString = Symbol.prototype.toString, objToString = Object.prototype.toString;
   const rxSource = getOwnPropertyDescriptor(RegExp.prototype, "source").get, rxFlags = getOwnPropertyDescriptor(RegExp.prototype, "flags").get;
-  const mapForEach = Map.prototype.forEach, setForEach = Set.prototype.forEach;
+  const mapEntries = Map.prototype.entries, setValues = Set.prototype.values;
+  const mapNext = new Map().entries().next, setNext = new Set().values().next;
   const mapSize = getOwnPropertyDescriptor(Map.prototype, 'size').get;
   const setSize = getOwnPropertyDescriptor(Set.prototype, 'size').get;
   const typedTag = getOwnPropertyDescriptor(getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag).get;
@@ -16,7 +20,9 @@
   const isArray = Array.isArray, Str = String, Err = Error, Int = parseInt;
   const join = Array.prototype.join, slice = String.prototype.slice, test = RegExp.prototype.exec;
   const replace = String.prototype.replace, startsWith = String.prototype.startsWith;
-  const LIMIT = { depth: 4, items: 100, string: 2000, total: 60000 };
+  // In bytes of text: string and total; in elements and keys looked at: work.
+  const WHOLE = { depth: 4, items: 100, string: 2000, total: 60000, work: 50000 };
+  const BRIEF = { depth: 2, items: 30, string: 200, total: 400, work: 1000 };
   const IDENT = /^[A-Za-z_$][\w$]*$/;
 
   const cut = (s, n) => apply(slice, s, [0, n]);
@@ -69,9 +75,10 @@
     return open + pad + apply(join, parts, [',' + pad]) + '\n' + indent + close;
   }
 
-  function inspect(value) {
+  function inspect(value, brief) {
+    const LIMIT = brief === true ? BRIEF : WHOLE;
     const seen = [];
-    let budget = LIMIT.total;
+    let budget = LIMIT.total, work = LIMIT.work;
     function show(v, depth, indent) {
       const s = form(v, depth, indent);
       budget -= s.length;
@@ -111,7 +118,8 @@
       if (isArray(v)) {
         let holes = 0, n = 0;
         const flush = () => { if (holes) { parts[parts.length] = '<' + holes + ' empty item' + (holes > 1 ? 's' : '') + '>'; holes = 0; } };
-        for (; n < v.length && parts.length < LIMIT.items && budget > 0; n++) {
+        for (; n < v.length && parts.length < LIMIT.items && budget > 0 && work > 0; n++) {
+          work--;
           const d = getOwnPropertyDescriptor(v, '' + n);
           if (!d) { holes++; if (holes > 1000) { holes += v.length - n - 1; n = v.length; break; } continue; }
           flush();
@@ -119,22 +127,27 @@
         }
         flush();
         more(parts, v.length - n);
-        props(v, parts, depth, inner, true);
+        // The other keys come after all the indices.
+        if (v.length <= 1000) props(v, parts, depth, inner, true);
         return (name === 'Array' ? '' : name + '(' + v.length + ') ') + lay('[', parts, ']', indent);
       }
       if (has(mapSize, v)) {
         const size = apply(mapSize, v, []);
-        apply(mapForEach, v, [(val, k) => {
-          if (parts.length < LIMIT.items && budget > 0) parts[parts.length] = show(k, depth + 1, inner) + ' => ' + show(val, depth + 1, inner);
-        }]);
+        for (let it = apply(mapEntries, v, []); parts.length < LIMIT.items && budget > 0 && work > 0; work--) {
+          const step = apply(mapNext, it, []);
+          if (step.done) break;
+          parts[parts.length] = show(step.value[0], depth + 1, inner) + ' => ' + show(step.value[1], depth + 1, inner);
+        }
         more(parts, size - parts.length);
         return (name || 'Map') + '(' + size + ') ' + lay('{', parts, '}', indent);
       }
       if (has(setSize, v)) {
         const size = apply(setSize, v, []);
-        apply(setForEach, v, [(val) => {
-          if (parts.length < LIMIT.items && budget > 0) parts[parts.length] = show(val, depth + 1, inner);
-        }]);
+        for (let it = apply(setValues, v, []); parts.length < LIMIT.items && budget > 0 && work > 0; work--) {
+          const step = apply(setNext, it, []);
+          if (step.done) break;
+          parts[parts.length] = show(step.value, depth + 1, inner);
+        }
         more(parts, size - parts.length);
         return (name || 'Set') + '(' + size + ') ' + lay('{', parts, '}', indent);
       }
@@ -150,11 +163,11 @@
         parts[0] = p[0] === 'pending' ? '<pending>' : (p[0] === 'rejected' ? '<rejected> ' : '') + show(p[1], depth + 1, inner);
         return 'Promise ' + lay('{', parts, '}', indent);
       }
-      props(v, parts, depth, inner, false);
       let label = name === 'Object' ? '' : name === '' ? '[Object: null prototype] ' : name + ' ';
-      if (attempt(() => typeof v.valueOf() !== 'object', false) && /^(Number|String|Boolean|Symbol|BigInt)$/.exec(name)) {
+      if (/^(Number|String|Boolean|Symbol|BigInt)$/.exec(name) && attempt(() => typeof v.valueOf() !== 'object', false)) {
         return '[' + name + ': ' + show(v.valueOf(), depth + 1, inner) + ']';
       }
+      props(v, parts, depth, inner, false);
       return label + lay('{', parts, '}', indent);
     }
     function property(d, depth, indent) {
@@ -163,17 +176,26 @@
       return show(d.value, depth + 1, indent);
     }
     function props(v, parts, depth, indent, skipIndex) {
-      const keys = ownKeys(v);
-      let left = 0;
-      for (let i = 0; i < keys.length; i++) {
-        const k = keys[i];
-        if (skipIndex && typeof k === 'string' && (k === 'length' || '' + (Int(k, 10) >>> 0) === k)) continue;
+      let left = 0, all = true;
+      const one = (k) => {
         const d = getOwnPropertyDescriptor(v, k);
-        if (!d || !d.enumerable) continue;
-        if (parts.length >= LIMIT.items * 2 || budget <= 0) { left++; continue; }
+        if (!d || !d.enumerable) return;
+        if (parts.length >= LIMIT.items * 2 || budget <= 0) { left++; return; }
         parts[parts.length] = key(k) + ': ' + property(d, depth, indent);
-      }
-      more(parts, left);
+      };
+      // for-in hands keys out one at a time, the object's own first. A proxy among the prototypes may throw.
+      attempt(() => {
+        for (const k in v) {
+          if (work-- <= 0) { all = false; break; }
+          if (skipIndex && '' + (Int(k, 10) >>> 0) === k) continue;
+          if (!getOwnPropertyDescriptor(v, k)) break;
+          one(k);
+        }
+      });
+      const symbols = ownSymbols(v);
+      for (let i = 0; i < symbols.length && work-- > 0; i++) one(symbols[i]);
+      if (all) more(parts, left);
+      else parts[parts.length] = left > 0 ? '... more than ' + left + ' more items' : '... more items';
     }
     function withProps(text, v, skip, depth, indent) {
       const parts = [];

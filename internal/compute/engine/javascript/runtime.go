@@ -575,7 +575,7 @@ func (c *child) binding(name string, v goja.Value, l *engine.Location) (engine.D
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.inspect(goja.Undefined(), v)
+	s, err := c.inspect(goja.Undefined(), v, c.vm.ToValue(true))
 	if err != nil {
 		return nil, err
 	}
