@@ -89,6 +89,7 @@ func (t *topCommand) run(ctx context.Context, s Streams, intervalGiven bool) err
 	defer advisor.Close()
 	options.Source, options.In, options.Out = source, in, out
 	options.Configuration = tui.NewKept(advisor.Store())
+	options.Sessions = sessionsOf()
 	if source.Observer().Live() {
 		options.Alerts = tui.NewAdvised(advisor)
 	}

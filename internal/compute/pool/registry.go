@@ -172,3 +172,18 @@ func (r *registry) save() error {
 	r.entries = merged
 	return nil
 }
+
+// ReadRegistry reads a registry's file, for whoever only looks at it: the named
+// sessions in the order of their names. A file that is not there holds none.
+func ReadRegistry(path string) ([]Entry, error) {
+	entries, err := (&registry{path: path}).load()
+	if err != nil {
+		return nil, fmt.Errorf("the registry of sessions %s: %w", path, err)
+	}
+	all := make([]Entry, 0, len(entries))
+	for _, e := range entries {
+		all = append(all, e)
+	}
+	slices.SortFunc(all, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
