@@ -132,7 +132,11 @@ func (s *Session) perform(ctx context.Context, r Request, do performer, keep fun
 	case errors.As(err, &death):
 		result.Err = deathError(death)
 		rec, err := s.recoverFrom(ctx, death)
-		if err != nil {
+		var cut *InterruptedError
+		if errors.As(err, &cut) {
+			// The evaluation has its end; the state comes back at the next use.
+			s.note("", cut.Error())
+		} else if err != nil {
 			return result, err
 		}
 		result.Recovery = rec

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"syscall"
 	"time"
 
 	"topside/internal/compute/engine"
@@ -55,7 +54,15 @@ func (s *Session) recoverFrom(ctx context.Context, cause error) (*Recovery, erro
 				}
 			}
 		}
-		again := s.replay(ctx, rec, s.log.after(seq), deadly)
+		again, err := s.replay(ctx, rec, s.log.after(seq), deadly)
+		if err != nil {
+			// What was reached lacks phrases of the log: the next call begins with a new process.
+			s.current().Close()
+			if s.ctx.Err() != nil {
+				return nil, ErrClosed
+			}
+			return nil, &InterruptedError{s.log.Path(), err}
+		}
 		if again == nil {
 			rec.Generation = s.Status().Generation
 			return rec, nil
@@ -81,7 +88,7 @@ type suspect struct {
 }
 
 func (s *suspect) died(what string, d *engine.Death) {
-	if d.Cause == engine.None && d.ExitCode == nil && d.Signal == syscall.SIGKILL.String() {
+	if d.Cause == engine.None && sent(d) && d.Signal != "" {
 		return // somebody killed it: no fault of the phrase
 	}
 	if what != s.what {
@@ -106,15 +113,19 @@ func (s *Session) freshChild(ctx context.Context) (*engine.Child, error) {
 }
 
 // replay evaluates entries again and drops their output. It returns nil when it came to the end, or how the process
-// ended on the way; a phrase that ends it again and again is left out the next time.
-func (s *Session) replay(ctx context.Context, rec *Recovery, entries []entry, deadly *suspect) *engine.Death {
+// ended on the way; a phrase that ends it again and again is left out the next time. The error is an interruption:
+// what was running then is no phrase that fails.
+func (s *Session) replay(ctx context.Context, rec *Recovery, entries []entry, deadly *suspect) (*engine.Death, error) {
 	defer s.skipOutput()
 	for i := 0; i < len(entries); i++ {
 		if n := s.batch(entries[i:], deadly); n > 1 {
-			done, death := s.replayBatch(ctx, rec, entries[i:i+n])
+			done, death, err := s.replayBatch(ctx, rec, entries[i:i+n])
+			if err != nil {
+				return nil, err
+			}
 			if death != nil {
 				deadly.died(entries[i].text, death)
-				return death
+				return death, nil
 			}
 			i += done - 1
 			continue
@@ -133,21 +144,29 @@ func (s *Session) replay(ctx context.Context, rec *Recovery, entries []entry, de
 		} else {
 			reply, err = s.current().Eval(ctx, e.seq, e.text, "", false, replayEach, &call)
 		}
+		if cut := cutShort(ctx, &call, reply.Failure); cut != nil {
+			return nil, cut
+		}
 		rec.Replayed++
 		if err != nil {
 			death := &engine.Death{}
 			errors.As(err, &death)
 			deadly.died(what, death)
-			return death
+			return death, nil
 		}
 		if reply.Failure != nil {
 			rec.Failed = append(rec.Failed, ReplayFailure{Source: clip(what), Message: reply.Failure.Message})
 		}
 	}
 	if !s.current().Alive() {
-		return s.current().Check()
+		return s.current().Check(), nil
 	}
-	return nil
+	return nil, nil
+}
+
+// cutShort is an interruption that the process may have survived. A death is dealt with by its caller.
+func cutShort(ctx context.Context, call *engine.Call, failure *engine.Failure) error {
+	return interrupted(ctx, call, failure, nil)
 }
 
 // batchSize is how many phrases are evaluated again in one request: the way to the child and back costs more than most
@@ -169,7 +188,7 @@ func (s *Session) batch(entries []entry, deadly *suspect) int {
 
 // replayBatch evaluates entries in one request and returns how many are done with: when one fails, those before it
 // and itself.
-func (s *Session) replayBatch(ctx context.Context, rec *Recovery, entries []entry) (int, *engine.Death) {
+func (s *Session) replayBatch(ctx context.Context, rec *Recovery, entries []entry) (int, *engine.Death, error) {
 	var source strings.Builder
 	ends := make([]int, len(entries))
 	for i, e := range entries {
@@ -178,14 +197,17 @@ func (s *Session) replayBatch(ctx context.Context, rec *Recovery, entries []entr
 	}
 	call := engine.Call{}
 	reply, err := s.current().Eval(ctx, entries[len(entries)-1].seq, source.String(), "", false, replayEach, &call)
+	if cut := cutShort(ctx, &call, reply.Failure); cut != nil {
+		return 0, nil, cut
+	}
 	if err != nil {
 		death := &engine.Death{}
 		errors.As(err, &death)
-		return 0, death
+		return 0, death, nil
 	}
 	if reply.Failure == nil {
 		rec.Replayed += len(entries)
-		return len(entries), nil
+		return len(entries), nil, nil
 	}
 	reached := 0
 	if n := len(reply.Phrases); n > 0 {
@@ -197,7 +219,7 @@ func (s *Session) replayBatch(ctx context.Context, rec *Recovery, entries []entr
 	}
 	rec.Replayed += failed + 1
 	rec.Failed = append(rec.Failed, ReplayFailure{Source: clip(entries[failed].text), Message: reply.Failure.Message})
-	return failed + 1, nil
+	return failed + 1, nil, nil
 }
 
 func clip(s string) string { return s[:boundary([]byte(s), 200)] }

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"topside/internal/compute/engine"
@@ -145,28 +146,77 @@ func (s *Session) begin(ctx context.Context) error {
 			return nil
 		}
 		if text != "" {
-			s.resumeLog(ctx, text)
+			return s.resumeLog(ctx, text)
 		}
 	}
 	return nil
 }
 
-// resumeLog evaluates what an earlier server left. A phrase that fails is reported and the rest is kept aside, so
-// that nothing stored is lost.
-func (s *Session) resumeLog(ctx context.Context, text string) {
-	s.seq++
-	call := engine.Call{}
-	reply, err := s.current().Eval(ctx, s.seq, text, s.log.Path(), true, 0, &call)
+// resumeTries is how often a replay is begun that something outside of it ends.
+const resumeTries = 5
+
+// InterruptedError is a session that could not be opened, because the replay of its log was interrupted and not by the
+// log itself. The log is whole, and the next Open begins the replay again.
+type InterruptedError struct {
+	LogPath string
+	Err     error
+}
+
+func (e *InterruptedError) Error() string {
+	return fmt.Sprintf("the log %s was not evaluated to its end (%v); it is unchanged, and the next use of the session begins again", e.LogPath, e.Err)
+}
+func (e *InterruptedError) Unwrap() error { return e.Err }
+
+// resumeLog evaluates what an earlier server left. The file is touched only when the replay came to its end by itself:
+// then a phrase that failed is reported and the rest is kept aside. One that is interrupted from outside is begun
+// again, or is an *InterruptedError.
+func (s *Session) resumeLog(ctx context.Context, text string) error {
+	for try := 1; ; try++ {
+		s.seq++
+		call := engine.Call{}
+		reply, err := s.current().Eval(ctx, s.seq, text, s.log.Path(), true, 0, &call)
+		s.skipOutput()
+		interruption := interrupted(ctx, &call, reply.Failure, err)
+		if interruption == nil {
+			s.resumed(ctx, text, reply, err)
+			return nil
+		}
+		if ctx.Err() != nil || try == resumeTries {
+			return &InterruptedError{s.log.Path(), interruption}
+		}
+		if err := s.startAnew(ctx); err != nil {
+			return &InterruptedError{s.log.Path(), err}
+		}
+	}
+}
+
+// startAnew replaces the process by one that has only the prewarm file.
+func (s *Session) startAnew(ctx context.Context) error {
+	fresh, err := s.freshChild(ctx)
+	if err != nil {
+		return err
+	}
+	s.replaceChild(fresh)
+	if s.prewarmed {
+		return s.prewarm(ctx, fresh)
+	}
+	return nil
+}
+
+// resumed takes the state that a replay has reached.
+func (s *Session) resumed(ctx context.Context, text string, reply engine.Reply, err error) {
 	if err == nil {
 		s.log.mu.Lock()
 		s.log.entries = s.entries(text, reply.Phrases)
 		s.log.mu.Unlock()
 	}
-	s.skipOutput()
 	if err != nil || reply.Failure != nil {
 		why := "the process ended"
 		if err == nil {
 			why = reply.Failure.Message
+			if l := reply.Failure.Location; l != nil && l.File == s.log.Path() {
+				why = fmt.Sprintf("line %d: %s", l.Line, why)
+			}
 		}
 		s.note("resume", "the log of the earlier run could not be evaluated to its end ("+why+"); it is kept as "+s.log.Path()+".1")
 		if err := s.log.replace(s.log.entries, ""); err != nil {
@@ -176,6 +226,40 @@ func (s *Session) resumeLog(ctx context.Context, text string) {
 	if err != nil {
 		s.recoverFrom(ctx, err)
 	}
+}
+
+// interrupted returns what ended a replay from outside: its caller, a cancel, a signal that somebody sent. It is nil
+// for a replay that came to its end, or that its own phrase ended.
+func interrupted(ctx context.Context, call *engine.Call, failure *engine.Failure, err error) error {
+	var death *engine.Death
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case call.Cause == engine.Cancelled:
+		return context.Canceled
+	case errors.Is(err, engine.ErrClosed):
+		return err
+	case errors.As(err, &death):
+		if death.Cause == engine.None && sent(death) {
+			return err
+		}
+	case failure != nil && failure.Broke && call.Cause == engine.None:
+		return errors.New("the process was interrupted")
+	}
+	return nil
+}
+
+// sent tells whether the process died of a signal that comes from others and not from what it did itself.
+func sent(d *engine.Death) bool {
+	if d.ExitCode != nil {
+		return false
+	}
+	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
+		if d.Signal == signal.String() {
+			return true
+		}
+	}
+	return d.Signal == "" // how it ended is not known
 }
 
 func (s *Session) newChild(ctx context.Context) (*engine.Child, error) {
@@ -244,11 +328,11 @@ func (s *Session) setLive(o *output) {
 	s.mu.Unlock()
 }
 
-// note keeps a trouble for the next result, each kind once.
+// note keeps a trouble for the next result, each kind once; those of the kind "" always.
 func (s *Session) note(kind, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.noted[kind] {
+	if kind == "" || !s.noted[kind] {
 		s.noted[kind] = true
 		s.notes = append(s.notes, text)
 	}
