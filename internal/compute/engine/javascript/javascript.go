@@ -65,13 +65,14 @@ func (l *Language) Command(ctx context.Context) (engine.Command, error) {
 // Rebuild has nothing to do.
 func (l *Language) Rebuild(ctx context.Context) error { return nil }
 
-// Entry is the statement, ended so that the next line cannot continue it.
+// Entry is the statement as a script or module may hold it: a name may be declared again by a later entry, which let,
+// const, class and (in a module) function would forbid. It is ended so that the next line cannot continue it.
 func (l *Language) Entry(text, kind, arg string) string {
-	text = strings.TrimSpace(text)
+	text = strings.TrimSpace(repeatable(strings.TrimSpace(text)))
 	switch {
 	case text == "":
 		return ""
-	case kind == "function" || strings.HasSuffix(text, ";"):
+	case strings.HasSuffix(text, ";"):
 		return text + "\n"
 	}
 	return text + ";\n"

@@ -205,7 +205,12 @@ func (u *unit) undefined(b *ast.Binding, source string, base int) {
 	if !ok {
 		return
 	}
-	end := int(id.Idx) - 1 - base
+	end := endOfName(source, int(id.Idx)-1-base)
+	u.edits = append(u.edits, edit{end, 0, " = undefined"})
+}
+
+// endOfName is the offset behind the name that begins at an offset.
+func endOfName(source string, end int) int {
 	for end < len(source) {
 		r, n := utf8.DecodeRuneInString(source[end:])
 		if r != '$' && r != '_' && r != '\\' && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.Is(unicode.Mn, r) {
@@ -213,7 +218,7 @@ func (u *unit) undefined(b *ast.Binding, source string, base int) {
 		}
 		end += n
 	}
-	u.edits = append(u.edits, edit{end, 0, "=undefined"})
+	return end
 }
 
 // names calls f for every identifier that a binding target declares.
