@@ -36,11 +36,11 @@ unit: ## the quick tests, without the race detector
 # must not inherit that.
 SIGNALS := env --default-signal
 
-# The packages' own tests run side by side; those with the whole program after
-# them and one by one, since they measure figures and start daemons.
+# One package after the other: many measure figures, start daemons or wait for
+# real processes, and would disturb each other.
 race: ## every test, under the race detector
-	$(SIGNALS) $(GO) test -race -count=1 -timeout 20m ./cmd/... ./internal/...
-	$(SIGNALS) $(GO) test -race -count=1 -timeout 20m -p 1 ./test/...
+	$(GO) build -race ./...
+	$(SIGNALS) $(GO) test -race -count=1 -timeout 20m -p 1 ./...
 
 bench: ## the benchmarks, each beside the peer that it is measured against
 	test/bench
