@@ -51,6 +51,20 @@ func (s *Session) checkpointPath(what, label string) (string, error) {
 	return filepath.Join(s.o.CheckpointDir, label+s.o.Language.Capabilities().Extension), nil
 }
 
+// A plainLanguage needs more in a file than in a session. Plain adds it, and Phrases blanks it out again.
+type plainLanguage interface {
+	Plain(log string) string
+	Phrases(file string) string
+}
+
+// phrasesOf is what of a file a session evaluates; every place in it is that of the file.
+func (s *Session) phrasesOf(file string) string {
+	if l, ok := s.o.Language.(plainLanguage); ok {
+		return l.Phrases(file)
+	}
+	return file
+}
+
 // Checkpoint writes the log as a source file under the label and returns its path.
 func (s *Session) Checkpoint(ctx context.Context, label string) (string, error) {
 	path, err := s.checkpointPath("checkpoint", label)
@@ -65,7 +79,11 @@ func (s *Session) Checkpoint(ctx context.Context, label string) (string, error) 
 	if err := os.MkdirAll(s.o.CheckpointDir, 0o700); err != nil {
 		return "", usage("checkpoint: %v", err)
 	}
-	if err := WriteAtomic(path, []byte(s.log.Text()), 0o600); err != nil {
+	text := s.log.Text()
+	if l, ok := s.o.Language.(plainLanguage); ok {
+		text = l.Plain(text)
+	}
+	if err := WriteAtomic(path, []byte(text), 0o600); err != nil {
 		return "", usage("checkpoint: %v", err)
 	}
 	return path, nil
@@ -110,11 +128,11 @@ func (s *Session) Restore(ctx context.Context, label string) (Result, error) {
 	if err := s.reset(ctx); err != nil {
 		return Result{}, err
 	}
-	source := string(text)
-	return s.perform(ctx, Request{Source: source}, func(ctx context.Context, c *engine.Child, seq uint64, call *engine.Call) (engine.Reply, error) {
+	source := s.phrasesOf(string(text))
+	r, err := s.perform(ctx, Request{Source: source}, func(ctx context.Context, c *engine.Child, seq uint64, call *engine.Call) (engine.Reply, error) {
 		return c.Eval(ctx, seq, source, s.log.Path(), true, 0, call)
 	}, func(reply engine.Reply) {
-		whole := source
+		whole := string(text)
 		if reply.Failure != nil {
 			whole = ""
 		} else if whole != "" && !strings.HasSuffix(whole, "\n") {
@@ -124,6 +142,30 @@ func (s *Session) Restore(ctx context.Context, label string) (Result, error) {
 			s.note("log", "the phrase log cannot be written: "+err.Error())
 		}
 	})
+	if r.Err != nil {
+		// The log has only what came before the failure: the places are in the checkpoint.
+		r.moveTo(path, s.log.Path())
+	}
+	return r, err
+}
+
+// moveTo renames the file of all places.
+func (r *Result) moveTo(path, old string) {
+	rename := func(l *engine.Location) {
+		if l != nil && l.File == old {
+			l.File = path
+		}
+	}
+	rename(r.Err.Location)
+	for i := range r.Err.Backtrace {
+		rename(&r.Err.Backtrace[i])
+	}
+	for i := range r.Warnings {
+		rename(r.Warnings[i].Location)
+	}
+	for i := range r.Err.Related {
+		r.Err.Related[i] = strings.ReplaceAll(r.Err.Related[i], old, path)
+	}
 }
 
 // Load loads a compiled archive. It is not in the log; a replay after a crash loads it again.

@@ -174,7 +174,7 @@ func (s *Session) resumeLog(ctx context.Context, text string) error {
 	for try := 1; ; try++ {
 		s.seq++
 		call := engine.Call{}
-		reply, err := s.current().Eval(ctx, s.seq, text, s.log.Path(), true, 0, &call)
+		reply, err := s.current().Eval(ctx, s.seq, s.phrasesOf(text), s.log.Path(), true, 0, &call)
 		s.skipOutput()
 		interruption := interrupted(ctx, &call, reply.Failure, err)
 		if interruption == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -146,7 +147,7 @@ func TestPartialSource(t *testing.T) {
 	if got := w.value("partial;;"); got != "7" {
 		t.Errorf("partial is %s", got)
 	}
-	if want := "let partial = 7;;\nprint_string \"out\";;\npartial;;\n"; w.log() != want {
+	if want := "let partial = 7;;\nprint_string \"out\";;\n"; w.log() != want {
 		t.Errorf("log %q, want %q", w.log(), want)
 	}
 }
@@ -576,8 +577,11 @@ func TestCheckpoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, _ := os.ReadFile(path); string(b) != "#require \"str\";;\nlet x = 42;;\nlet y = ref [];;\n" {
+	if b, _ := os.ReadFile(path); string(b) != "#use \"topfind\";;\n#require \"str\";;\nlet x = 42;;\nlet y = ref [];;\n" {
 		t.Errorf("%q", b)
+	}
+	if out, err := exec.Command("ocaml", path).CombinedOutput(); err != nil {
+		t.Errorf("as plain source: %v %s", err, out)
 	}
 	w.eval("let x = 43;; y := [x];;")
 	r, err := w.Restore(w.ctx, "v1.2-rc_3")
@@ -587,8 +591,11 @@ func TestCheckpoints(t *testing.T) {
 	if got := w.value("x;;"); got != "42" {
 		t.Error(got)
 	}
+	if w.Log().Len() != 3 {
+		t.Errorf("%d phrases: %q", w.Log().Len(), w.Log().Text())
+	}
 	w.eval("let after = Str.regexp \"x\";;")
-	if !strings.HasSuffix(w.log(), "let y = ref [];;\nx;;\nlet after = Str.regexp \"x\";;\n") {
+	if !strings.HasSuffix(w.log(), "let y = ref [];;\nlet after = Str.regexp \"x\";;\n") {
 		t.Errorf("%q", w.log())
 	}
 	bs, _ := w.Env(w.ctx, false, "")
@@ -602,7 +609,7 @@ func TestCheckpoints(t *testing.T) {
 	}
 	os.WriteFile(filepath.Join(w.dir, "checkpoints", "bad.ml"), []byte("let c = 1\nlet d = c + true\nlet e = 2\n"), 0o600)
 	r, err = w.Restore(w.ctx, "bad")
-	if err != nil || r.Err == nil || r.Err.Location.Line != 2 || r.Err.Location.File != w.Log().Path() {
+	if err != nil || r.Err == nil || r.Err.Location.Line != 2 || r.Err.Location.File != filepath.Join(w.dir, "checkpoints", "bad.ml") {
 		t.Errorf("%v %+v", err, r.Err)
 	}
 	if got := w.value("c;;"); got != "1" {
@@ -624,6 +631,20 @@ func TestCheckpoints(t *testing.T) {
 	w = open(t, func(o *Options) { o.LogPath = "" })
 	if _, err := w.Checkpoint(w.ctx, "x"); err == nil || err.Error() != "checkpoint requires phrase logging (TOPUP_LOG is off)" {
 		t.Error(err)
+	}
+}
+
+// TestQueriesAreNotLogged: what is certainly without effect need not be evaluated again.
+func TestQueriesAreNotLogged(t *testing.T) {
+	w := open(t, nil)
+	w.eval("let x = 1;; x;; 1;; -1.5e3;; \"s\";; 'c';; ();; [];; None;; Stdlib.max_int;; List.length;; true;;")
+	w.eval("x")
+	if got := w.log(); got != "let x = 1;;\n" {
+		t.Errorf("%q", got)
+	}
+	w.eval("print_string \"a\";; x + 1;; \"a\" ^ \"b\";; lazy x;;")
+	if w.Log().Len() != 5 {
+		t.Errorf("%q", w.log())
 	}
 }
 

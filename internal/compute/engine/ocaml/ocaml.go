@@ -8,6 +8,7 @@ package ocaml
 import (
 	"context"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -129,10 +130,19 @@ var queries = map[string]bool{
 	"#show_dirs": true,
 }
 
+// known matches an expression that is only a name, a path or a constant: to evaluate it does nothing. Any other
+// expression may have effects.
+var known = regexp.MustCompile(`^(?:(?:[A-Z][\w']*\.)*[a-z_][\w']*|(?:[A-Z][\w']*\.)*[A-Z][\w']*|[-+]?[0-9][0-9a-zA-Z_.]*|"[^"\\]*"|'[^'\\]'|\(\s*\)|\[\s*\])$`)
+
+// pure tells whether an expression has certainly no effect.
+func pure(text string) bool {
+	return known.MatchString(strings.TrimSpace(strings.TrimSuffix(text, ";;")))
+}
+
 // Entry is the phrase with its terminator. Queries and comments have no effect to replay.
 func (l *Language) Entry(text, kind, arg string) string {
 	text = strings.TrimSpace(text)
-	if text == "" || kind == "empty" || queries[kind] {
+	if text == "" || kind == "empty" || queries[kind] || kind == "expr" && pure(text) {
 		return ""
 	}
 	if !strings.HasSuffix(text, ";;") {
@@ -142,6 +152,28 @@ func (l *Language) Entry(text, kind, arg string) string {
 		return text + "\n;;\n"
 	}
 	return text + "\n"
+}
+
+// findlib is what makes the plain toplevel know #require.
+const findlib = "#use \"topfind\";;"
+
+var requires = regexp.MustCompile(`(?m)^\s*#\s*(?:require|thread|predicates|ppx|camlp4[or])\b`)
+
+// Plain is a log as a file that `ocaml` runs: findlib's directives need findlib.
+func (l *Language) Plain(log string) string {
+	if !requires.MatchString(log) || strings.HasPrefix(log, findlib) {
+		return log
+	}
+	return findlib + "\n" + log
+}
+
+// Phrases undoes Plain: a session has findlib of its own. The lines keep their numbers.
+func (l *Language) Phrases(file string) string {
+	rest, found := strings.CutPrefix(file, findlib)
+	if !found {
+		return file
+	}
+	return strings.Repeat(" ", len(findlib)) + rest
 }
 
 func endsInComment(text string) bool { return strings.HasSuffix(text, "*)") }
