@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"topside/internal/compute/engine"
@@ -49,6 +50,7 @@ type Pool struct {
 	local    *session.Session
 	opening  map[string]chan struct{} // names whose session is being started
 	sessions map[string]*session.Session
+	counts   map[string]*atomic.Uint64 // processes of each name so far
 	closed   bool
 }
 
@@ -65,7 +67,7 @@ func (e *ConnectError) Unwrap() error { return e.Err }
 func New(o Options) *Pool {
 	p := &Pool{
 		o: o, spill: session.NewSpill(o.SpillDir), registry: newRegistry(o.RegistryPath),
-		opening: map[string]chan struct{}{}, sessions: map[string]*session.Session{}, spares: map[string]*spares{},
+		opening: map[string]chan struct{}{}, sessions: map[string]*session.Session{}, counts: map[string]*atomic.Uint64{}, spares: map[string]*spares{},
 	}
 	for i, l := range o.Languages {
 		n := 0
@@ -109,7 +111,18 @@ func (p *Pool) options(name string, lang engine.Language) session.Options {
 	return session.Options{
 		Name: name, Language: lang, Engine: p.o.Engine, CheckpointDir: p.o.CheckpointDir, Spill: p.spill,
 		Inline: p.o.Inline, LogPath: p.logOf(name, lang), Child: p.spares[lang.Name()].take,
+		Processes: p.processes(name),
 	}
+}
+
+// processes counts those of all sessions that had the name.
+func (p *Pool) processes(name string) *atomic.Uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.counts[name] == nil {
+		p.counts[name] = new(atomic.Uint64)
+	}
+	return p.counts[name]
 }
 
 // logOf is the log of a named session, beside the default one's.

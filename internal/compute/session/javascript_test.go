@@ -31,6 +31,10 @@ func TestJavaScript(t *testing.T) {
 	if got := w.value("kept + n"); got != "47" {
 		t.Error(got)
 	}
+	before := w.Log().Len()
+	if w.value("kept"); w.Log().Len() != before {
+		t.Errorf("a query is in the log: %q", w.log())
+	}
 	path, err := w.Checkpoint(w.ctx, "js")
 	if err != nil {
 		t.Fatal(err)

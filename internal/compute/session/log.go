@@ -167,7 +167,32 @@ func numbered(path string, n int) string {
 	return fmt.Sprintf("%s~%d%s", strings.TrimSuffix(path, ext), n, ext)
 }
 
-// putAside renames the file to path.1 and moves the older ones up.
+// keptOthers bounds the search for logs of other servers.
+const keptOthers = 9
+
+// others are the logs path~2 … path~9 that hold something and that no server uses now.
+func (l *Log) others() []string {
+	own := l.Path()
+	var left []string
+	for n := 2; n <= keptOthers; n++ {
+		path := numbered(l.wanted, n)
+		info, err := os.Stat(path)
+		if err != nil || info.Size() == 0 || !info.Mode().IsRegular() || path == own {
+			continue
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			continue
+		}
+		if tryLock(f) == nil {
+			left = append(left, path)
+		}
+		f.Close()
+	}
+	return left
+}
+
+// putAside renames the file to path.1 and moves the older ones up; what was path.5 is gone.
 func putAside(path string) error {
 	for n := keptLogs; n > 1; n-- {
 		err := os.Rename(fmt.Sprintf("%s.%d", path, n-1), fmt.Sprintf("%s.%d", path, n))

@@ -39,7 +39,7 @@ func (s *Session) recoverFrom(ctx context.Context, cause error) (*Recovery, erro
 		rec.Replayed, rec.Failed = 0, nil
 		if alive {
 			s.mu.Lock()
-			s.generation++
+			s.generation = s.o.Processes.Add(1)
 			s.mu.Unlock()
 		} else {
 			rec.By, seq = ByReplay, 0

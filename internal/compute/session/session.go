@@ -14,7 +14,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -38,6 +40,9 @@ type Options struct {
 	Prewarm string
 	// Resume evaluates the log that an earlier server left at LogPath.
 	Resume bool
+	// Processes counts the processes that sessions of this name have had, so that the generation grows across
+	// sessions that replace each other; nil begins at 0.
+	Processes *atomic.Uint64
 	// Child provides a started child; nil starts one. The pool gives prewarmed ones.
 	Child func(ctx context.Context) (*engine.Child, error)
 }
@@ -107,6 +112,9 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	if o.Inline == 0 {
 		o.Inline = 8192
 	}
+	if o.Processes == nil {
+		o.Processes = new(atomic.Uint64)
+	}
 	s := &Session{o: o, log: newLog(o.LogPath), state: Idle, lastUsed: time.Now(), noted: map[string]bool{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	child, err := s.newChild(ctx)
@@ -140,6 +148,7 @@ func (s *Session) begin(ctx context.Context) error {
 		s.prewarmed = true
 	}
 	if s.o.Resume && s.log.Enabled() {
+		defer s.tellOfOthers()
 		text, err := s.log.resume()
 		if err != nil {
 			s.note("log", "the log of the earlier run cannot be read: "+err.Error())
@@ -150,6 +159,13 @@ func (s *Session) begin(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// tellOfOthers names the logs that servers have left which ran beside the owner of this one.
+func (s *Session) tellOfOthers() {
+	if left := s.log.others(); len(left) > 0 {
+		s.note("others", fmt.Sprintf("a second server has left a log of this session beside it, which is not evaluated: %s (to go on with it, copy it to a checkpoint and restore that)", strings.Join(left, ", ")))
+	}
 }
 
 // resumeTries is how often a replay is begun that something outside of it ends.
@@ -272,7 +288,7 @@ func (s *Session) newChild(ctx context.Context) (*engine.Child, error) {
 func (s *Session) setChild(c *engine.Child) {
 	s.mu.Lock()
 	s.child = c
-	s.generation++
+	s.generation = s.o.Processes.Add(1)
 	closed := s.closed
 	s.mu.Unlock()
 	s.outSeen, s.errSeen = c.Out.Size(), c.Err.Size()

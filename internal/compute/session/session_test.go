@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -679,6 +680,42 @@ func TestTwoServers(t *testing.T) {
 	a.eval("let aa = 1;;")
 	if a.log() != "let a = 1;;\nlet aa = 1;;\n" || b.log() != "let b = 2;;\n" {
 		t.Errorf("%q %q", a.log(), b.log())
+	}
+}
+
+// TestLeftLog: the log of a second server is named when it has ended.
+func TestLeftLog(t *testing.T) {
+	dir := t.TempDir()
+	a := openIn(t, dir, nil)
+	b := openIn(t, dir, nil)
+	a.eval("let a = 1;;")
+	b.eval("let b = 2;;")
+	a.Session.Close()
+	a = openIn(t, dir, func(o *Options) { o.Resume = true })
+	if r := a.eval("a;;"); len(r.Notes) != 0 {
+		t.Errorf("in use: %v", r.Notes)
+	}
+	a.Session.Close()
+	b.Session.Close()
+	a = openIn(t, dir, func(o *Options) { o.Resume = true })
+	if r := a.eval("a;;"); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], b.Log().Path()) {
+		t.Errorf("%v", r.Notes)
+	}
+}
+
+// TestRotation: five logs are kept.
+func TestRotation(t *testing.T) {
+	w := open(t, nil)
+	for i := range 8 {
+		w.eval(fmt.Sprintf("let v = %d;;", i))
+		if err := w.Session.Reset(w.ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, want := range map[int]string{1: "let v = 7;;\n", 5: "let v = 3;;\n", 6: ""} {
+		if b, _ := os.ReadFile(fmt.Sprintf("%s.%d", w.Log().Path(), n)); string(b) != want {
+			t.Errorf(".%d: %q", n, b)
+		}
 	}
 }
 

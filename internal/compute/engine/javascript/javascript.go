@@ -7,6 +7,7 @@ package javascript
 import (
 	"context"
 	"os"
+	"regexp"
 	"runtime/debug"
 	"strings"
 
@@ -65,12 +66,16 @@ func (l *Language) Command(ctx context.Context) (engine.Command, error) {
 // Rebuild has nothing to do.
 func (l *Language) Rebuild(ctx context.Context) error { return nil }
 
+// known matches a statement that is only a name or a constant, which does nothing; a path may call a getter, and a
+// string may be a directive.
+var known = regexp.MustCompile(`^(?:[\pL_$][\pL\pN_$]*|-?[0-9][0-9a-zA-Z_.]*)$`)
+
 // Entry is the statement as a script or module may hold it: a name may be declared again by a later entry, which let,
 // const, class and (in a module) function would forbid. It is ended so that the next line cannot continue it.
 func (l *Language) Entry(text, kind, arg string) string {
 	text = strings.TrimSpace(repeatable(strings.TrimSpace(text)))
 	switch {
-	case text == "":
+	case text == "" || known.MatchString(strings.TrimRight(text, "; \n")):
 		return ""
 	case strings.HasSuffix(text, ";"):
 		return text + "\n"
