@@ -1,7 +1,7 @@
 // Package pool holds the sessions of a server: the default one, the named ones with their registry, and processes
 // that are started ahead so that a new session need not wait for one.
 //
-// Files: pool.go the sessions, registry.go what is remembered on disk, spare.go the processes started ahead.
+// Files: pool.go the sessions, registry.go what is remembered on disk, start.go the starts under way, spare.go the processes started ahead.
 package pool
 
 import (
@@ -51,6 +51,8 @@ type Pool struct {
 	opening  map[string]chan struct{} // names whose session is being started
 	sessions map[string]*session.Session
 	counts   map[string]*atomic.Uint64 // processes of each name so far
+	ended    map[string]bool           // sessions that ran and were stopped, and do not run again yet
+	starts   starts
 	closed   bool
 }
 
@@ -67,7 +69,7 @@ func (e *ConnectError) Unwrap() error { return e.Err }
 func New(o Options) *Pool {
 	p := &Pool{
 		o: o, spill: session.NewSpill(o.SpillDir), registry: newRegistry(o.RegistryPath),
-		opening: map[string]chan struct{}{}, sessions: map[string]*session.Session{}, counts: map[string]*atomic.Uint64{}, spares: map[string]*spares{},
+		opening: map[string]chan struct{}{}, sessions: map[string]*session.Session{}, ended: map[string]bool{}, counts: map[string]*atomic.Uint64{}, spares: map[string]*spares{},
 	}
 	for i, l := range o.Languages {
 		n := 0
@@ -218,6 +220,7 @@ func (p *Pool) put(name string, s *session.Session) {
 		return
 	}
 	p.sessions[name] = s
+	delete(p.ended, name)
 }
 
 // Session returns a started named session.
@@ -227,6 +230,9 @@ func (p *Pool) Session(name string) (*session.Session, error) {
 	if s := p.sessions[name]; s != nil {
 		p.registry.touch(name)
 		return s, nil
+	}
+	if p.ended[name] {
+		return nil, &session.UsageError{Text: fmt.Sprintf("session not running: %s (call start_local_session { session: %s } first)", name, name)}
 	}
 	return nil, &session.UsageError{Text: fmt.Sprintf("session not registered: %s (call start_local_session { session: %s } first)", name, name)}
 }
@@ -241,18 +247,27 @@ type StartRequest struct {
 }
 
 // Start brings a named session up; a live one is left as it is, and missing siblings are started. The registry is
-// written when the session runs.
+// written when the session runs: after a *RegistryError everything runs that was asked for. All of it together may
+// take StartLimit, but for the evaluation of an earlier log.
 func (p *Pool) Start(ctx context.Context, r StartRequest) error {
 	switch r.Name {
 	case "", "local":
 		return &session.UsageError{Text: "session 'local' is the in-process session; start_local_session is for named subprocesses"}
 	}
-	r.Pool = max(1, min(r.Pool, MaxSiblings))
+	r.Pool = Siblings(r.Pool)
+	if !r.Resume {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, StartLimit, errStartLimit)
+		defer cancel()
+	}
+	ctx, done := p.starts.begin(ctx, r.Name)
+	defer done()
 	live := p.live(r.Name)
 	entry, known := p.registry.get(r.Name)
 	if !known {
 		entry = Entry{Name: r.Name}
 	}
+	var unwritten error
 	if !live {
 		if r.Prewarm != nil {
 			entry.Prewarm = *r.Prewarm
@@ -264,19 +279,25 @@ func (p *Pool) Start(ctx context.Context, r StartRequest) error {
 		if err := p.launch(ctx, entry, r.Resume); err != nil {
 			return err
 		}
-		if err := p.registry.put(entry); err != nil {
-			return err
-		}
+		unwritten = p.registry.put(entry)
 	}
 	prewarm := entry.Prewarm
 	if r.Prewarm != nil {
 		prewarm = *r.Prewarm
 	}
-	return p.siblings(ctx, r, prewarm, entry.Engine)
+	err := p.siblings(ctx, r, prewarm, entry.Engine)
+	var registry *RegistryError
+	if err == nil || errors.As(err, &registry) && unwritten != nil {
+		return unwritten
+	}
+	return err
 }
 
 // MaxSiblings bounds the pool of one call, its first session included.
 const MaxSiblings = 64
+
+// Siblings is how many sessions a pool of that size has.
+func Siblings(size int) int { return max(1, min(size, MaxSiblings)) }
 
 func (p *Pool) siblings(ctx context.Context, r StartRequest, prewarm, engineName string) error {
 	errs := make([]error, r.Pool)
@@ -297,7 +318,21 @@ func (p *Pool) siblings(ctx context.Context, r StartRequest, prewarm, engineName
 		})
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	// A sibling that does not run matters more than one that is not remembered.
+	var unwritten error
+	var failed []error
+	for _, err := range errs {
+		var registry *RegistryError
+		if errors.As(err, &registry) {
+			unwritten = err
+		} else if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	if len(failed) == 0 {
+		return unwritten
+	}
+	return errors.Join(failed...)
 }
 
 func (p *Pool) live(name string) bool {
@@ -307,6 +342,8 @@ func (p *Pool) live(name string) bool {
 }
 
 func (p *Pool) launch(ctx context.Context, e Entry, resume bool) error {
+	ctx, done := p.starts.begin(ctx, e.Name)
+	defer done()
 	_, err := p.open(ctx, e.Name, func() (session.Options, error) {
 		lang, err := p.Language(e.Engine)
 		if err != nil {
@@ -314,7 +351,7 @@ func (p *Pool) launch(ctx context.Context, e Entry, resume bool) error {
 		}
 		o := p.options(e.Name, lang)
 		o.Prewarm, o.Resume = expand(e.Prewarm), resume
-		return o, nil
+		return o, checkPrewarm(o.Prewarm)
 	})
 	var prewarm *session.PrewarmError
 	var usage *session.UsageError
@@ -323,6 +360,8 @@ func (p *Pool) launch(ctx context.Context, e Entry, resume bool) error {
 		return nil
 	case errors.As(err, &usage):
 		return err
+	case ctx.Err() != nil:
+		return &ConnectError{e.Name, endedStart(ctx, e)}
 	case errors.As(err, &prewarm):
 		return &ConnectError{e.Name, fmt.Errorf("prewarm %s: %w", e.Name, prewarm)}
 	}
@@ -349,6 +388,8 @@ func (p *Pool) Restart(ctx context.Context, name string) error {
 	if !known {
 		return &ConnectError{name, fmt.Errorf("session not registered: %s", name)}
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, StartLimit, errStartLimit)
+	defer cancel()
 	p.stop(name)
 	return p.launch(ctx, entry, false)
 }
@@ -357,6 +398,7 @@ func (p *Pool) stop(name string) {
 	p.mu.Lock()
 	s := p.sessions[name]
 	delete(p.sessions, name)
+	p.ended[name] = p.ended[name] || s != nil
 	p.mu.Unlock()
 	if s != nil {
 		s.Close()

@@ -46,6 +46,14 @@ type file struct {
 	Sessions []fileEntry `json:"sessions"`
 }
 
+// RegistryError is a registry that cannot be written: what it should hold is remembered by this server only.
+type RegistryError struct{ Err error }
+
+func (e *RegistryError) Error() string {
+	return "the registry of sessions cannot be written: " + e.Err.Error()
+}
+func (e *RegistryError) Unwrap() error { return e.Err }
+
 func newRegistry(path string) *registry {
 	r := &registry{path: path, entries: map[string]Entry{}, touched: map[string]bool{}}
 	if loaded, err := r.load(); err == nil {
@@ -138,11 +146,11 @@ func (r *registry) save() error {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(r.path), 0o700); err != nil {
-		return fmt.Errorf("the registry of sessions cannot be written: %w", err)
+		return &RegistryError{err}
 	}
 	unlock, err := lock(r.path + ".lock")
 	if err != nil {
-		return fmt.Errorf("the registry of sessions cannot be written: %w", err)
+		return &RegistryError{err}
 	}
 	defer unlock()
 	merged, err := r.load()
@@ -167,7 +175,7 @@ func (r *registry) save() error {
 		return err
 	}
 	if err := session.WriteAtomic(r.path, append(b, '\n'), 0o600); err != nil {
-		return fmt.Errorf("the registry of sessions cannot be written: %w", err)
+		return &RegistryError{err}
 	}
 	r.entries = merged
 	return nil
