@@ -2,6 +2,11 @@
 
 package cli
 
-import "os"
+import (
+	"io/fs"
+	"os"
+)
 
 func dieOf(os.Signal) int { return statusFailed }
+
+func ours(fs.FileInfo) bool { return false }

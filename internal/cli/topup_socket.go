@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -21,6 +22,13 @@ import (
 // bindTopup listens at path. Whatever nobody listens on is replaced, plain files
 // too; a symbolic link, a folder and a socket in use are refused.
 func bindTopup(path string) (*wire.Socket, error) {
+	if folder := filepath.Dir(path); path != "" {
+		if info, err := os.Stat(folder); err != nil {
+			return nil, fmt.Errorf("%scannot bind %s: %s: %s", topupProgram, path, folder, tool.SystemText(err))
+		} else if !info.IsDir() {
+			return nil, fmt.Errorf("%scannot bind %s: %s is no folder", topupProgram, path, folder)
+		}
+	}
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"io/fs"
 	"os"
 	"os/signal"
 	"syscall"
@@ -19,4 +20,10 @@ func dieOf(sig os.Signal) int {
 	_ = syscall.Kill(os.Getpid(), number)
 	time.Sleep(100 * time.Millisecond) // it comes
 	return statusSignal + int(number)
+}
+
+// ours tells whether a file belongs to the user that we run as.
+func ours(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Geteuid()
 }

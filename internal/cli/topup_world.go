@@ -8,12 +8,19 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
 
 	"topside/internal/compute/engine"
 	"topside/internal/compute/engine/javascript"
@@ -30,6 +37,8 @@ type topupWorld struct {
 	shared  *tool.Topup
 	sockets *topupSockets
 	logger  *slog.Logger
+
+	forgetful atomic.Bool // that the registry cannot be written has been said
 }
 
 // topupPath is where a variable puts something: the default is below ~/.topup, and
@@ -74,6 +83,10 @@ func newTopupWorld(ctx context.Context, s Streams, program string) (*topupWorld,
 	options := tool.TopupOptions{
 		Pool: w.pool, Sockets: w.sockets, HostsPath: topupPath("TOPUP_HOSTS_FILE", "hosts.json"),
 		Dial: topupDialer, Back: topupBackChannel,
+		Warn: func(err error) {
+			w.forgetful.Store(true)
+			w.logger.Warn("sessions are remembered by this server only", "error", err)
+		},
 	}
 	var err error
 	if w.shared, err = tool.NewTopup(options); err != nil {
@@ -126,7 +139,9 @@ func (w *topupWorld) close() {
 	if err := w.shared.Close(); err != nil {
 		w.logger.Warn("end", "error", err)
 	}
-	if err := w.pool.Close(); err != nil {
+	err := w.pool.Close()
+	var registry *pool.RegistryError
+	if err != nil && !(w.forgetful.Load() && errors.As(err, &registry)) {
 		w.logger.Warn("end", "error", err)
 	}
 }
@@ -137,6 +152,8 @@ type topupSockets struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wait   sync.WaitGroup
+
+	sweep sync.Once
 
 	mu   sync.Mutex
 	open map[string]*wire.Socket
@@ -152,6 +169,7 @@ func (s *topupSockets) Socket(name string) (string, error) {
 	if err := s.ctx.Err(); err != nil {
 		return "", err
 	}
+	s.sweep.Do(func() { sweepSessionSockets(sessionSocketDir) })
 	socket, err := wire.ListenSocket(sessionSocketPath(name))
 	if err != nil {
 		return "", err
@@ -178,7 +196,34 @@ func sessionSocketPath(name string) string {
 	}, name)
 	var random [8]byte
 	_, _ = rand.Read(random[:])
-	return fmt.Sprintf("/tmp/topup-session-%s-%s.sock", safe[:min(len(safe), 40)], hex.EncodeToString(random[:]))
+	return fmt.Sprintf("%s/topup-session-%s-%s.sock", sessionSocketDir, safe[:min(len(safe), 40)], hex.EncodeToString(random[:]))
+}
+
+// sessionSocketDir is where the contract has the sockets of sessions.
+const sessionSocketDir = "/tmp"
+
+var sessionSocketName = regexp.MustCompile(`^topup-session-.{0,40}-[0-9a-f]{16}\.sock$`)
+
+// sweepSessionSockets removes the sockets that servers left which were killed: those
+// of ours that nobody listens on. One that was made just now may be about to be.
+func sweepSessionSockets(dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if e.Type() != fs.ModeSocket || !sessionSocketName.MatchString(e.Name()) {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil || !ours(info) || time.Since(info.ModTime()) < time.Second {
+			continue
+		}
+		conn, err := net.DialTimeout("unix", path, time.Second)
+		if err == nil {
+			conn.Close()
+		} else if errors.Is(err, syscall.ECONNREFUSED) {
+			_ = os.Remove(path)
+		}
+	}
 }
 
 // close stops serving; clients that are connected are let go.

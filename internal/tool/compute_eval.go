@@ -36,7 +36,7 @@ func (c *Computer) eval(ctx context.Context, call Call) (Result, error) {
 			return Result{}, err
 		}
 		if !call.Has("session") && engineName != c.engines[0].Name {
-			name = engineName
+			name = c.sessionOf(engineName)
 		}
 	}
 	source := call.Text("source")

@@ -80,6 +80,23 @@ func (c *Computer) session(ctx context.Context, name, engineName string) (*sessi
 	}
 }
 
+// sessionOf names the session of an engine that is not the default one: the engine's
+// name, or with a number where somebody gave that name to a session of another.
+func (c *Computer) sessionOf(engineName string) string {
+	name := engineName
+	for n := 2; ; n++ {
+		entry, known := c.registered(name)
+		if s := c.live(name); s != nil {
+			if s.Language().Name() == engineName {
+				return name
+			}
+		} else if !known || c.engineOf(entry) == engineName {
+			return name
+		}
+		name = fmt.Sprintf("%s-%d", engineName, n)
+	}
+}
+
 func matches(s *session.Session, name, engineName string) error {
 	if is := s.Language().Name(); engineName != "" && engineName != is {
 		return mismatch(name, is)

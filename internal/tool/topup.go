@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"sync/atomic"
 
 	"topside/internal/compute/engine"
@@ -31,6 +32,9 @@ type TopupOptions struct {
 	Dial HostDialer
 	// Back answers the back-channel of hosts; without it they have none.
 	Back engine.Back
+	// Warn tells the person at the server of a trouble that fails no call; nil
+	// tells nobody.
+	Warn func(err error)
 }
 
 // TopupSockets serve named sessions on Unix sockets.
@@ -45,6 +49,8 @@ type Topup struct {
 	o     TopupOptions
 	peers peers // named sessions that are other servers
 	hosts *topupHosts
+
+	unwritten sync.Once // the registry of sessions: said once
 }
 
 // NewTopup returns the shared state. Its Close ends the connections to others;
@@ -340,7 +346,10 @@ var topupRegistries = map[string]bool{
 func (c *TopupClient) here(ctx context.Context, name, named string, a topupArguments) (Result, error) {
 	handler := topupSession[name]
 	if handler == nil {
-		if named != "" && c.peers.get(named) == nil {
+		if name == "cancel" && named != "" && c.Stop != nil && c.Stop(TopupPlace("", named)) {
+			return ok, nil // its start perhaps: then it is not registered yet
+		}
+		if named != "" && c.peers.get(named) == nil && !(name == "cancel" && c.o.Pool.Starting(named)) {
 			if _, err := c.o.Pool.Session(named); err != nil {
 				return Result{}, err
 			}
@@ -391,6 +400,9 @@ func (c *TopupClient) Cancel(ctx context.Context, host, named string) {
 		}
 		fallthrough
 	default:
+		if named != "" && c.o.Pool.CancelStart(named) {
+			return
+		}
 		if s, err := c.session(ctx, named); err == nil {
 			s.Cancel()
 		}

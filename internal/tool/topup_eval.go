@@ -253,11 +253,25 @@ func lookupTopup(ctx context.Context, _ *TopupClient, s *session.Session, a topu
 	if err != nil {
 		return Result{}, err
 	}
+	if !mayName(name) {
+		return Result{Text: "null"}, nil
+	}
 	b, err := s.Lookup(ctx, name)
 	if err != nil || b == nil {
 		return Result{Text: "null"}, err
 	}
 	return Result{Structured: topupBindingOf(*b)}, nil
+}
+
+// mayName tells whether a binding may have that name: a path that ends in a dot, as
+// one does that is still being typed, names nothing and is no error.
+func mayName(name string) bool {
+	name = strings.TrimSpace(name)
+	if name == "" || name[0] == '.' {
+		return false
+	}
+	operator := strings.Trim(name, "!$%&*+-./:<=>?@^|~") == ""
+	return operator || !strings.HasSuffix(name, ".") && !strings.Contains(name, "..")
 }
 
 func resetTopup(ctx context.Context, _ *TopupClient, s *session.Session, _ topupArguments) (Result, error) {

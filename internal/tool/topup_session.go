@@ -58,19 +58,37 @@ func startTopup(ctx context.Context, c *TopupClient, a topupArguments) (Result, 
 	} else {
 		err = c.o.Pool.Start(ctx, request)
 	}
-	if err != nil {
+	if err = c.registered(err); err != nil {
 		return Result{}, connectFailure(err)
 	}
 	socket, err := c.socketOf(name)
 	if err != nil {
 		return Result{}, &ConnectFailure{Session: name, Message: fmt.Sprintf("local session %s: %v", name, err)}
 	}
+	started := 0
+	if n := pool.Siblings(size); size > n {
+		started = n
+	}
 	return Result{Structured: struct {
 		OK      bool   `json:"ok"`
 		Session string `json:"session"`
 		Socket  string `json:"local_socket"`
 		Pool    int    `json:"pool"`
-	}{true, name, socket, size}}, nil
+		Started int    `json:"started,omitempty"` // where it is not the pool's number
+	}{true, name, socket, size, started}}, nil
+}
+
+// registered takes the errors of the registry away: what was asked for is done, and
+// that it will be forgotten is said once where a person sees it (section 10, 37).
+func (t *Topup) registered(err error) error {
+	var registry *pool.RegistryError
+	if !errors.As(err, &registry) {
+		return err
+	}
+	if t.o.Warn != nil {
+		t.unwritten.Do(func() { t.o.Warn(registry) })
+	}
+	return nil
 }
 
 func restartTopup(ctx context.Context, c *TopupClient, a topupArguments) (Result, error) {
@@ -84,7 +102,7 @@ func restartTopup(ctx context.Context, c *TopupClient, a topupArguments) (Result
 	} else {
 		err = c.o.Pool.Restart(ctx, name)
 	}
-	if err != nil {
+	if err = c.registered(err); err != nil {
 		return Result{}, connectFailure(err)
 	}
 	socket, err := c.socketOf(name)
@@ -108,7 +126,7 @@ func updateTopup(_ context.Context, c *TopupClient, a topupArguments) (Result, e
 		n := poolSize(a)
 		size = &n
 	}
-	return ok, c.o.Pool.Update(name, a.maybe("prewarm"), size)
+	return ok, c.registered(c.o.Pool.Update(name, a.maybe("prewarm"), size))
 }
 
 // connectFailure gives the failures of a start their structure.
