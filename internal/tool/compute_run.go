@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -167,11 +168,8 @@ func (c *Computer) in(ctx context.Context, r *run, engineName string) (*session.
 	return s, err
 }
 
-// How often a waiting client hears of a run.
-const (
-	firstProgress = 500 * time.Millisecond
-	progressEvery = time.Second
-)
+// progressEvery is how often a waiting client hears of a run.
+const progressEvery = time.Second
 
 // collect waits for a run as long as the call says and answers with what there
 // is then. A call that its client cancelled takes the run with it; a client that
@@ -212,9 +210,9 @@ func (c *Computer) collect(ctx context.Context, call Call, r *run) (Result, erro
 func (c *Computer) await(ctx context.Context, call Call, r *run, wait <-chan time.Time) {
 	var tick <-chan time.Time
 	if call.Progress != nil {
-		first := time.NewTimer(firstProgress)
-		defer first.Stop()
-		tick = first.C
+		ticker := time.NewTicker(progressEvery)
+		defer ticker.Stop()
+		tick = ticker.C
 	}
 	for {
 		select {
@@ -226,7 +224,6 @@ func (c *Computer) await(ctx context.Context, call Call, r *run, wait <-chan tim
 			return
 		case <-tick:
 			call.Progress(c.progressOf(r))
-			tick = time.After(progressEvery)
 		}
 	}
 }
@@ -253,7 +250,8 @@ func (c *Computer) state(r *run) string {
 
 // progressOf says in one line how far a run is.
 func (c *Computer) progressOf(r *run) string {
-	seconds := time.Since(r.started).Seconds()
+	// Whole seconds that are over, as the figure sent beside the text counts them.
+	seconds := math.Floor(time.Since(r.started).Seconds())
 	state := c.state(r)
 	if state != "running" {
 		return fmt.Sprintf("%s for %.0f s", state, seconds)
