@@ -381,6 +381,7 @@ func explained(err error, name string) error {
 		usage       *session.UsageError
 		unavailable *engine.Unavailable
 		connect     *pool.ConnectError
+		registry    *pool.RegistryError
 	)
 	switch {
 	case err == nil:
@@ -395,18 +396,22 @@ func explained(err error, name string) error {
 		return usageError(usage.Text)
 	case errors.As(err, &connect):
 		return &ComputeError{"session_failed", err.Error(), "correct it with update_local_session or another prewarm file, then start_local_session"}
+	case errors.As(err, &registry):
+		return &ComputeError{"not_kept", registry.Error(), "it holds until this server ends; free space, or name another folder with --state"}
 	case errors.Is(err, session.ErrClosed):
 		return &ComputeError{"session_closed", fmt.Sprintf("session %s was closed while the call waited", shown(name)), "call again: it is started when it is needed"}
 	case errors.Is(err, context.Canceled):
 		return &ComputeError{"cancelled", "the call was cancelled before it began", ""}
 	}
-	return &ComputeError{"session_failed", err.Error(), "reset starts the session anew; list_sessions shows its state"}
+	return &ComputeError{"session_failed", err.Error(), "call again; list_sessions shows the session's state, and reset starts it anew, without its names"}
 }
 
 func usageError(text string) error {
 	switch {
 	case strings.HasPrefix(text, "no such checkpoint"):
 		return &ComputeError{"unknown_checkpoint", text, "list_sessions names the checkpoints"}
+	case strings.HasPrefix(text, "session not running"):
+		return &ComputeError{"session_failed", text, "start_local_session starts it"}
 	case strings.HasPrefix(text, "session not registered"):
 		return &ComputeError{"unknown_session", text, "list_sessions names the sessions"}
 	case strings.HasPrefix(text, "checkpoint: "), strings.HasPrefix(text, "restore: "):
