@@ -18,6 +18,7 @@ import (
 // An opening is a session that is being started.
 type opening struct {
 	done    chan struct{}
+	ctx     context.Context
 	cancel  context.CancelFunc
 	session *session.Session
 	err     error
@@ -125,12 +126,12 @@ func (c *Computer) unknown(name string) error {
 func (c *Computer) open(r pool.StartRequest) *opening {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if o := c.opening[r.Name]; o != nil {
-		return o
+	if o := c.opening[r.Name]; o != nil && o.ctx.Err() == nil {
+		return o // one that was cancelled is followed by another
 	}
 	o := &opening{done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(c.ctx)
-	o.cancel = cancel
+	o.ctx, o.cancel = ctx, cancel
 	if c.closed {
 		cancel()
 		o.err = session.ErrClosed
@@ -142,7 +143,9 @@ func (c *Computer) open(r pool.StartRequest) *opening {
 		defer cancel()
 		o.session, _, o.err = c.started(ctx, r)
 		c.mu.Lock()
-		delete(c.opening, r.Name)
+		if c.opening[r.Name] == o {
+			delete(c.opening, r.Name)
+		}
 		c.mu.Unlock()
 		close(o.done)
 	})
@@ -175,13 +178,10 @@ func (c *Computer) started(ctx context.Context, r pool.StartRequest) (s *session
 	return s, note, nil
 }
 
-// isRegistry tells an error of the registry's file from one of the session: those
-// have types.
+// isRegistry tells an error of the registry's file from one of the session.
 func isRegistry(err error) bool {
-	var connect *pool.ConnectError
-	var usage *session.UsageError
-	return !errors.As(err, &connect) && !errors.As(err, &usage) && !errors.Is(err, session.ErrClosed) &&
-		!errors.Is(err, context.Canceled)
+	var registry *pool.RegistryError
+	return errors.As(err, &registry)
 }
 
 // takeResumed returns once what came back when the session was opened.
