@@ -255,7 +255,7 @@ func (p *Pool) Start(ctx context.Context, r StartRequest) error {
 		return &session.UsageError{Text: "session 'local' is the in-process session; start_local_session is for named subprocesses"}
 	}
 	r.Pool = Siblings(r.Pool)
-	if !r.Resume {
+	if !p.resumes(r) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, StartLimit, errStartLimit)
 		defer cancel()

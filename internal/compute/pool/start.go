@@ -20,6 +20,20 @@ var (
 	errStartCancelled = errors.New("the start was cancelled")
 )
 
+// resumes tells whether a start evaluates the log of an earlier server, which may take as long as that took.
+func (p *Pool) resumes(r StartRequest) bool {
+	name := r.Engine
+	if entry, known := p.registry.get(r.Name); known && name == "" {
+		name = entry.Engine
+	}
+	lang, err := p.Language(name)
+	if err != nil || !r.Resume {
+		return false
+	}
+	info, err := os.Stat(p.logOf(r.Name, lang))
+	return err == nil && info.Size() > 0
+}
+
 // starts are the starts under way, so that they can be cancelled. The zero value is ready.
 type starts struct {
 	mu  sync.Mutex
