@@ -220,7 +220,9 @@ func (c *Computer) start(ctx context.Context, call Call) (Result, error) {
 			if request.Prewarm != nil && *request.Prewarm != entry.Prewarm {
 				notes = append(notes, "it runs already: update_local_session and restart_local_session change its prewarm file")
 			}
-			if err := c.pool.Start(ctx, request); err != nil {
+			if err := c.pool.Start(ctx, request); isRegistry(err) {
+				notes = append(notes, err.Error())
+			} else if err != nil {
 				return nil, err
 			}
 			return startResult{s, request.Pool, nil, notes}, nil
