@@ -82,7 +82,7 @@ func TestAttributeSpellings(t *testing.T) {
 		{"/system.slice/docker-" + id + ".scope/docker/" + id[:32] + id[:32], Docker, id[:32] + id[:32], ""},
 		{"/libpod_parent/libpod-" + id + "/x", Podman, id, "/libpod_parent/libpod-" + id},
 		{"/ecs/69d95a04d3134530bee5a65def33a303/69d95a04d3134530bee5a65def33a303-2471261", Containerd, "69d95a04d3134530bee5a65def33a303-2471261", ""},
-		{"/process_api/97492eef7cc58baccbc5fc2d96e92123", None, "", ""},
+		{"/agent/97492eef7cc58baccbc5fc2d96e92123", None, "", ""},
 		{"/../../docker/" + id + "/sub", Docker, id, "/../../docker/" + id},
 		{"/system.slice/" + id + ".mount", None, "", ""},
 	} {
