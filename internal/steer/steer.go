@@ -130,7 +130,9 @@ func New(o Options) (*Advisor, error) {
 	current := a.store.Get()
 	a.watch = threshold.NewWatch(current.Thresholds)
 	a.book.Suppress(current.Suppressed)
-	a.rules = policy.NewFile(a.store.PolicyPath)
+	a.rules = policy.NewFile(func() policy.Source {
+		return policy.Source{Path: a.store.PolicyPath(), Named: a.store.Get().Policy != "", Unknown: a.store.PolicyUnknown()}
+	})
 	var log *audit.Log
 	if o.Audit != "" {
 		log = audit.New(o.Audit)

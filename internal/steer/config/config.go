@@ -50,7 +50,8 @@ type Config struct {
 	Interval   time.Duration
 	Thresholds threshold.Settings
 	// Policy is the path of the policy file; "" is "policy" beside this file.
-	Policy string
+	Policy    string
+	policyOdd bool // the file's own is no path
 	// Keys binds an action of the terminal view to key names.
 	Keys map[string][]string
 	// Suppressed are the alerts that are not shown.
@@ -207,6 +208,7 @@ func Parse(data []byte) (Config, error) {
 		trial := f
 		if err := json.Unmarshal(one, &trial); err != nil {
 			c.remark("%s: %s is not what it takes; its default is used", key, shorten(raw))
+			c.policyOdd = c.policyOdd || key == "policy"
 			continue
 		}
 		f = trial

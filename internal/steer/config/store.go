@@ -43,6 +43,7 @@ type Store struct {
 	current Config
 	stamp   stamp
 	broken  error // why the file could not be read; nil when it could
+	good    bool  // it could, now or before
 }
 
 // A stamp tells whether a file was changed since it was looked at.
@@ -77,6 +78,22 @@ func InMemory() *Store { return &Store{current: Default()} }
 
 // Path is where the configuration is kept; "" when it is not.
 func (s *Store) Path() string { return s.path }
+
+// PolicyUnknown is why this configuration cannot tell where the policy is: its
+// file was never good, or its policy key holds something else than a path. It is
+// "" when it can.
+func (s *Store) PolicyUnknown() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refresh()
+	switch {
+	case s.broken != nil && !s.good:
+		return s.broken.Error()
+	case s.current.policyOdd:
+		return "the key policy of " + s.path + " must be a path, as text"
+	}
+	return ""
+}
 
 // PolicyPath is where the policy is: where the configuration says, relative to
 // its own folder, else beside it. It is "" for a store in memory that names
@@ -124,7 +141,7 @@ func (s *Store) read() {
 	data, err := readFile(s.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		s.current, s.broken = Default(), nil
+		s.current, s.broken, s.good = Default(), nil, true
 		return
 	case err != nil:
 		s.broken = &FileError{Path: s.path, Op: "read", Err: err}
@@ -135,7 +152,7 @@ func (s *Store) read() {
 		s.broken = &FileError{Path: s.path, Op: "read", Err: err}
 		return
 	}
-	s.current, s.broken = parsed, nil
+	s.current, s.broken, s.good = parsed, nil, true
 }
 
 // readFile reads a regular file of bounded size, without waiting on what only

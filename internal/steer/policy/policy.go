@@ -73,6 +73,27 @@ type match struct {
 // keys are what a rule can ask about.
 var keys = []string{"tool", "user", "unit", "container", "name", "executable", "signal", "host"}
 
+// values are the conditions that can only be one of a few things. A pattern that
+// matches none of them is a slip of the pen, and a rule that never applies.
+var values = map[string][]string{
+	"tool":   {"process_kill"},
+	"signal": {"TERM", "KILL", "INT", "HUP", "STOP", "CONT", "USR1", "USR2"},
+}
+
+// possible refuses patterns that nothing can match.
+func (m match) possible() error {
+	known, closed := values[m.key]
+	if !closed {
+		return nil
+	}
+	for _, pattern := range m.patterns {
+		if !slices.ContainsFunc(known, func(v string) bool { return Request{Tool: v, Signal: v}.has(m.key, pattern) }) {
+			return fmt.Errorf("%s=%s matches nothing; it can be %s, or a pattern of those", m.key, pattern, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
 // Default allows everything that topside itself does not refuse.
 func Default() *Policy { return &Policy{fallback: Decision{Verdict: Allow}} }
 
@@ -167,6 +188,9 @@ func parseRule(words []word, line int) (rule, error) {
 			m := match{key: key, patterns: strings.Split(value, ",")}
 			if slices.Contains(m.patterns, "") {
 				return rule{}, fmt.Errorf("%s has an empty pattern between its commas", key)
+			}
+			if err := m.possible(); err != nil {
+				return rule{}, err
 			}
 			r.matches = append(r.matches, m)
 		}
@@ -286,10 +310,10 @@ func Glob(pattern, text string) bool {
 // A File is a policy file that is read again when it changes. It is safe for
 // concurrent use.
 type File struct {
-	path func() string
+	path func() Source
 
 	mu      sync.Mutex
-	read    string // the path that was read
+	read    Source // what was read
 	stamp   stamp
 	current *Policy
 	err     error
@@ -301,18 +325,29 @@ type stamp struct {
 	size     int64
 }
 
-// NewFile returns the policy at the path that path returns, which may change
-// with the configuration. "" is no policy.
-func NewFile(path func() string) *File { return &File{path: path} }
+// A Source says where a policy is.
+type Source struct {
+	Path string // "" is no policy
+	// Named is true when somebody chose the path: a file that is missing there
+	// is a fault, not a policy that nobody wrote.
+	Named bool
+	// Unknown is why nobody can tell where the policy is; "" when one can.
+	Unknown string
+}
 
-// Current returns the policy in force. A file that is missing is [Default]. One
-// that cannot be read or understood denies everything, and the error says
-// what is wrong: an administrator who wrote rules does not want none.
+// NewFile returns the policy at the place that path returns, which may change
+// with the configuration.
+func NewFile(path func() Source) *File { return &File{path: path} }
+
+// Current returns the policy in force. A file that nobody named and that is
+// missing is [Default]. One that cannot be found, read or understood denies
+// everything, and the error says what is wrong: an administrator who wrote rules
+// does not want none.
 func (f *File) Current() (*Policy, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	path := f.path()
-	now := stampOf(path)
+	now := stampOf(path.Path)
 	if f.current == nil || path != f.read || now != f.stamp {
 		f.read, f.stamp = path, now
 		f.current, f.err = load(path)
@@ -328,12 +363,16 @@ func stampOf(path string) stamp {
 	return stamp{true, info.ModTime(), info.Size()}
 }
 
-func load(path string) (*Policy, error) {
+func load(source Source) (*Policy, error) {
+	path := source.Path
+	if source.Unknown != "" {
+		return closed(fmt.Errorf("nobody can tell what the policy is, so that every action is denied: %s", source.Unknown))
+	}
 	if path == "" {
 		return Default(), nil
 	}
 	text, err := readFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) && !source.Named {
 		return Default(), nil
 	}
 	if err == nil {
@@ -342,7 +381,11 @@ func load(path string) (*Policy, error) {
 			return p, nil
 		}
 	}
-	err = fmt.Errorf("the policy %s cannot be used, so that every action is denied until it is mended: %w", path, err)
+	return closed(fmt.Errorf("the policy %s cannot be used, so that every action is denied until it is mended: %w", path, err))
+}
+
+// closed denies everything.
+func closed(err error) (*Policy, error) {
 	return &Policy{fallback: Decision{Verdict: Deny, Reason: err.Error()}}, err
 }
 

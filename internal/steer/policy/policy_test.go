@@ -106,7 +106,7 @@ func TestGlob(t *testing.T) {
 func TestFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "policy")
-	f := NewFile(func() string { return path })
+	f := NewFile(func() Source { return Source{Path: path} })
 	decide := func() Verdict {
 		p, _ := f.Current()
 		return p.Decide(Request{Signal: "TERM"}).Verdict
@@ -206,4 +206,37 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q decides %q", text, v)
 		}
 	})
+}
+
+// A pattern that nothing can match would be a rule that never applies.
+func TestPatternsThatMatchNothingAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"deny signal=FOO", "deny signal=9", "deny signal=TREM", "deny signal=TERM,BOGUS", "deny tool=proces_kill"} {
+		if _, err := Parse(line + "\n"); err == nil {
+			t.Errorf("%q is accepted", line)
+		}
+	}
+	for _, line := range []string{"deny signal=sigterm,KILL", "deny signal=USR*", "deny tool=process_*", "deny name=["} {
+		if _, err := Parse(line + "\n"); err != nil {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+}
+
+// A policy that somebody named and that cannot be found denies everything, as one
+// does of which nobody can tell where it is.
+func TestANamedPolicyThatIsMissingDeniesEverything(t *testing.T) {
+	t.Parallel()
+	for why, source := range map[string]Source{
+		"missing": {Path: filepath.Join(t.TempDir(), "policy"), Named: true},
+		"unknown": {Unknown: "the configuration cannot be read"},
+	} {
+		p, err := NewFile(func() Source { return source }).Current()
+		if err == nil || p.Decide(Request{Tool: "process_kill", Signal: "TERM"}).Verdict != Deny {
+			t.Errorf("%s: %v", why, err)
+		}
+	}
+	if p, err := NewFile(func() Source { return Source{Path: filepath.Join(t.TempDir(), "policy")} }).Current(); err != nil || p.Decide(Request{}).Verdict != Allow {
+		t.Errorf("one that nobody wrote: %v", err)
+	}
 }
