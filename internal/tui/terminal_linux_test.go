@@ -168,12 +168,18 @@ func (term *terminal) shows(texts ...string) string {
 	})
 }
 
+// becomes waits until the screen is as ok wants it and stands still: a frame can
+// be half drawn when it is looked at.
 func (term *terminal) becomes(what string, ok func(string) bool) string {
 	term.t.Helper()
+	const still = 200 * time.Millisecond
 	var screen string
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(40 * time.Millisecond) {
 		if screen = term.screen(); ok(screen) {
-			return screen
+			time.Sleep(still)
+			if term.screen() == screen {
+				return screen
+			}
 		}
 	}
 	term.t.Fatalf("the terminal never shows %s; it shows\n%s", what, screen)
@@ -204,7 +210,7 @@ var clock = regexp.MustCompile(`\d\d:\d\d:\d\d`)
 // screens; only the clock is masked.
 func TestBinaryOnARecordedMachine(t *testing.T) {
 	t.Parallel()
-	term := open(t, 120, 40, binary(t)+" top --root "+recordedTree(t))
+	term := open(t, 120, 40, binary(t)+" top --interval-ms 60000 --root "+recordedTree(t))
 	for _, name := range layout.Names() {
 		screen := term.becomes("the layout "+name, func(s string) bool {
 			first, rest, _ := strings.Cut(s, "\n")

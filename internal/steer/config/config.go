@@ -61,6 +61,10 @@ type Config struct {
 	Unknown map[string]json.RawMessage
 	// FileVersion is that of the file that was read; [Version] for a new one.
 	FileVersion int
+	// asRead are the file's known keys as they stood there, and base is what they
+	// were understood as: what nobody changed is written back as it stood, even
+	// where it was not understood. Neither is ever changed.
+	asRead, base map[string]json.RawMessage
 	// Remarks are what a reader of the configuration should know: unknown
 	// keys, values that were out of bounds and are not used.
 	Remarks []string
@@ -112,6 +116,7 @@ func (c *Config) SetTheme(name string) bool {
 		return false
 	}
 	c.Theme = name
+	c.unremark("theme")
 	return true
 }
 
@@ -125,6 +130,7 @@ func (c *Config) SetLayout(name string) bool {
 		return false
 	}
 	c.Layout = name
+	c.unremark("layout")
 	return true
 }
 
@@ -136,6 +142,7 @@ func (c *Config) SetInterval(ms int64) (time.Duration, error) {
 		return 0, fmt.Errorf("%w: interval_ms is %d; it must be from %d to %d", ErrInvalid, ms, MinInterval.Milliseconds(), MaxInterval.Milliseconds())
 	}
 	c.Interval = time.Duration(min(max(ms, MinInterval.Milliseconds()), MaxInterval.Milliseconds())) * time.Millisecond
+	c.unremark("interval_ms")
 	return c.Interval, nil
 }
 
@@ -214,10 +221,41 @@ func Parse(data []byte) (Config, error) {
 		f = trial
 	}
 	c.take(&f)
+	c.remarkNested(keys["thresholds"])
+	c.asRead = map[string]json.RawMessage{}
+	for _, key := range knownKeys {
+		if raw, ok := keys[key]; ok {
+			c.asRead[key] = raw
+		}
+	}
+	var err error
+	if c.base, err = c.known(); err != nil {
+		return c, err
+	}
 	for _, key := range slices.Sorted(maps.Keys(c.Unknown)) {
 		c.remark("%s: not known to this version; it is kept in the file", key)
 	}
 	return c, nil
+}
+
+// unremark drops what was said of a key that is set now.
+func (c *Config) unremark(key string) {
+	c.Remarks = slices.DeleteFunc(c.Remarks, func(r string) bool { return strings.HasPrefix(r, key+":") })
+}
+
+// remarkNested tells of keys inside a threshold that are not known.
+func (c *Config) remarkNested(thresholds json.RawMessage) {
+	var all map[string]map[string]json.RawMessage
+	if json.Unmarshal(thresholds, &all) != nil {
+		return
+	}
+	for _, metric := range slices.Sorted(maps.Keys(all)) {
+		for _, key := range slices.Sorted(maps.Keys(all[metric])) {
+			if !slices.Contains([]string{"limit", "hold_seconds", "slack"}, key) {
+				c.remark("thresholds: %s.%s is not known to this version; it is kept in the file", metric, key)
+			}
+		}
+	}
 }
 
 func (c *Config) remark(format string, args ...any) {
@@ -278,8 +316,8 @@ func (c *Config) takeThreshold(m threshold.Metric, in thresholdInFile) {
 	c.Thresholds[m] = setting
 }
 
-// Format writes the content of a configuration file.
-func (c Config) Format() ([]byte, error) {
+// known is every key that this version writes, as JSON.
+func (c *Config) known() (map[string]json.RawMessage, error) {
 	ms := c.Interval.Milliseconds()
 	f := file{Version: max(c.FileVersion, Version), Theme: &c.Theme, Layout: &c.Layout, IntervalMS: &ms, Keys: c.Keys, Suppressed: c.Suppressed}
 	if c.Policy != "" {
@@ -290,13 +328,30 @@ func (c Config) Format() ([]byte, error) {
 		hold := s.Hold.Seconds()
 		f.Thresholds[string(m)] = thresholdInFile{Limit: &s.Limit, Hold: &hold, Slack: &s.Slack}
 	}
-	known, err := json.Marshal(f)
+	encoded, err := json.Marshal(f)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	all := map[string]json.RawMessage{}
-	if err := json.Unmarshal(known, &all); err != nil {
+	if err := json.Unmarshal(encoded, &all); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return all, nil
+}
+
+// Format writes the content of a configuration file.
+func (c Config) Format() ([]byte, error) {
+	all, err := c.known()
+	if err != nil {
+		return nil, err
+	}
+	for key, raw := range c.asRead {
+		switch {
+		case bytes.Equal(all[key], c.base[key]):
+			all[key] = raw
+		case key == "thresholds":
+			all[key] = changedThresholds(raw, all[key], c.base[key])
+		}
 	}
 	for key, raw := range c.Unknown {
 		if _, taken := all[key]; !taken {
@@ -308,6 +363,29 @@ func (c Config) Format() ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return append(out, '\n'), nil
+}
+
+// changedThresholds writes the metrics that were changed into the thresholds as
+// they stood in the file, and leaves the others and all unknown keys alone.
+func changedThresholds(stood, now, base json.RawMessage) json.RawMessage {
+	var old, changed, before map[string]map[string]json.RawMessage
+	if json.Unmarshal(stood, &old) != nil || json.Unmarshal(now, &changed) != nil || json.Unmarshal(base, &before) != nil || old == nil {
+		return now
+	}
+	for metric, fields := range changed {
+		if maps.EqualFunc(fields, before[metric], func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }) {
+			continue
+		}
+		if old[metric] == nil {
+			old[metric] = map[string]json.RawMessage{}
+		}
+		maps.Copy(old[metric], fields)
+	}
+	merged, err := json.Marshal(old)
+	if err != nil {
+		return now
+	}
+	return merged
 }
 
 // describe says what is wrong with JSON and in which line.

@@ -95,7 +95,7 @@ func TestFormatIsReadAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again.Remarks = nil
+		again.Remarks, again.asRead, again.base = nil, nil, nil
 		again.Unknown = c.Unknown // its blanks may differ
 		c.Policy = strings.ToValidUTF8(c.Policy, "\ufffd")
 		if !reflect.DeepEqual(c, again) {
@@ -286,5 +286,37 @@ func TestCrashInMidWrite(t *testing.T) {
 	}
 	if got := open(t, path).Get(); got.Theme != "oslo" || len(got.Remarks) != 0 {
 		t.Errorf("after the crash: %+v", got)
+	}
+}
+
+// What nobody changed is written back as it stood, known or not.
+func TestWhatWasNotUnderstoodIsKept(t *testing.T) {
+	t.Parallel()
+	c, err := Parse([]byte(`{"version":1,"theme":"nope","layout":"zz","interval_ms":"fast","thresholds":{"cpu":{"limit":50},"gpu":{"limit":5},"mem":{"limit":40,"x":1}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if remarks := strings.Join(c.Remarks, "\n"); !strings.Contains(remarks, "mem.x") || !strings.Contains(remarks, "theme:") {
+		t.Errorf("remarks: %s", remarks)
+	}
+	if !c.SetTheme("miami") || c.SetLimits(map[threshold.Metric]float64{threshold.Disk: 70}) != nil {
+		t.Fatal("not set")
+	}
+	if strings.Contains(strings.Join(c.Remarks, "\n"), "theme:") {
+		t.Error("the remark on the theme outlives it")
+	}
+	out, err := c.Format()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatal(err)
+	}
+	thresholds, _ := got["thresholds"].(map[string]any)
+	mem, _ := thresholds["mem"].(map[string]any)
+	disk, _ := thresholds["disk"].(map[string]any)
+	if got["theme"] != "miami" || got["layout"] != "zz" || got["interval_ms"] != "fast" || thresholds["gpu"] == nil || mem["x"] != 1.0 || mem["limit"] != 40.0 || disk["limit"] != 70.0 {
+		t.Errorf("%s", out)
 	}
 }
