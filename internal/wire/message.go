@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -73,29 +72,6 @@ func checkJSON(line []byte) error {
 		return fmt.Errorf("parse error: %v at byte %d", syntax, syntax.Offset)
 	}
 	return fmt.Errorf("parse error: %v", err)
-}
-
-// idOfBroken is the id of a request that is well formed but for bytes that are not
-// UTF-8 within its strings, so that its call is answered; nil when there is none.
-func idOfBroken(line []byte, anyID bool) json.RawMessage {
-	if utf8.Valid(line) || len(line) == 0 || line[0] != '{' || depth(line) > maxDepth || !json.Valid(bytes.ToValidUTF8(line, []byte("?"))) {
-		return nil
-	}
-	var id json.RawMessage
-	isRequest := false
-	for key, v := range members(line) {
-		switch key {
-		case "id":
-			id = v
-		case "method":
-			isRequest = true
-		}
-	}
-	if !isRequest || id == nil || !utf8.Valid(id) {
-		return nil
-	}
-	id, _ = checkID(id, anyID)
-	return id
 }
 
 // depth is the deepest nesting of b, which need not be valid JSON.

@@ -163,7 +163,7 @@ func (p *peer) accept(line []byte) error {
 		if p.o.EndOnMalformed {
 			return fmt.Errorf("%w: %v", ErrMalformed, err)
 		}
-		p.reject(fault(idOfBroken(line, p.o.AnyID), jsonrpc.CodeParseError, err.Error()), nil)
+		p.reject(fault(nil, jsonrpc.CodeParseError, err.Error()), nil)
 		return nil
 	}
 	if p.o.StrayCalls && line[0] != '{' {
