@@ -41,6 +41,7 @@ SIGNALS := env --default-signal
 race: ## every test, under the race detector
 	$(GO) build -race ./...
 	$(SIGNALS) $(GO) test -race -count=1 -timeout 20m -p 1 ./...
+	$(SIGNALS) $(GO) test -count=1 -run TestRunLeavesNothing -v ./internal/tui # not built under the race detector
 
 bench: ## the benchmarks, each beside the peer that it is measured against
 	test/bench

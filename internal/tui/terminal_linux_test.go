@@ -168,18 +168,25 @@ func (term *terminal) shows(texts ...string) string {
 	})
 }
 
-// becomes waits until the screen is as ok wants it and stands still: a frame can
-// be half drawn when it is looked at.
+// stands waits until the screen is as ok wants it and stands still: a frame can be
+// half drawn when it is looked at.
+func (term *terminal) stands(what string, ok func(string) bool) string {
+	term.t.Helper()
+	before := ""
+	return term.becomes(what, func(screen string) bool {
+		still := screen == before
+		before = screen
+		time.Sleep(200 * time.Millisecond)
+		return still && ok(screen)
+	})
+}
+
 func (term *terminal) becomes(what string, ok func(string) bool) string {
 	term.t.Helper()
-	const still = 200 * time.Millisecond
 	var screen string
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(40 * time.Millisecond) {
 		if screen = term.screen(); ok(screen) {
-			time.Sleep(still)
-			if term.screen() == screen {
-				return screen
-			}
+			return screen
 		}
 	}
 	term.t.Fatalf("the terminal never shows %s; it shows\n%s", what, screen)
@@ -212,7 +219,7 @@ func TestBinaryOnARecordedMachine(t *testing.T) {
 	t.Parallel()
 	term := open(t, 120, 40, binary(t)+" top --interval-ms 60000 --root "+recordedTree(t))
 	for _, name := range layout.Names() {
-		screen := term.becomes("the layout "+name, func(s string) bool {
+		screen := term.stands("the layout "+name, func(s string) bool {
 			first, rest, _ := strings.Cut(s, "\n")
 			return strings.HasSuffix(strings.TrimRight(first, " "), "· "+name) && strings.Contains(rest, "pthread_load")
 		})
