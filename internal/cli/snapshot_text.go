@@ -229,8 +229,9 @@ func (v snapshotView) devices(s *model.System) {
 			}
 		case *f.Total > 0 && *f.Free <= *f.Total:
 			used := *f.Total - *f.Free
+			full, _ := f.Full()
 			filesystems.add(brief(f.Mount.Point, 40), brief(f.Mount.Type, 12), size(float64(used)), sizeAt(f.Available),
-				fmt.Sprintf("%.0f %%", fullness(used, f)))
+				fmt.Sprintf("%.0f %%", full))
 		}
 	}
 	v.table(filesystems, "")
@@ -241,15 +242,6 @@ func (v snapshotView) devices(s *model.System) {
 		}
 	}
 	v.table(interfaces, "")
-}
-
-// fullness is the share that is taken of what users can have, in percent, as df
-// shows it.
-func fullness(used uint64, f *proc.Usage) float64 {
-	if f.Available == nil || used+*f.Available == 0 {
-		return 0
-	}
-	return 100 * float64(used) / float64(used+*f.Available)
 }
 
 func active(figures ...model.Figure) bool {

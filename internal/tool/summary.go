@@ -420,14 +420,8 @@ func fullness(u proc.Usage) float64 {
 	if u.Reason != "" {
 		return 101
 	}
-	if u.Total == nil || u.Free == nil || u.Available == nil || *u.Free > *u.Total {
-		return 0
-	}
-	used := float64(*u.Total - *u.Free)
-	if used+float64(*u.Available) == 0 {
-		return 0
-	}
-	return 100 * used / (used + float64(*u.Available))
+	full, _ := u.Full()
+	return full
 }
 
 func networkOf(all []model.Interface) (shown []networkSummary, left int) {

@@ -445,13 +445,13 @@ func (m *Model) shownFilesystems() []*proc.Usage {
 	all := m.scene.Observation.System.Filesystems
 	for i := range all {
 		u := &all[i]
-		if full, ok := fullness(u); ok && !images[u.Mount.Type] && !(full < 1 && inMemory[u.Mount.Type]) {
+		if full, ok := u.Full(); ok && !images[u.Mount.Type] && !(full < 1 && inMemory[u.Mount.Type]) {
 			out = append(out, u)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b *proc.Usage) int {
-		x, _ := fullness(a)
-		y, _ := fullness(b)
+		x, _ := a.Full()
+		y, _ := b.Full()
 		return cmp.Or(cmp.Compare(y, x), cmp.Compare(a.Mount.Point, b.Mount.Point))
 	})
 	return out
@@ -462,24 +462,11 @@ var images = map[string]bool{"squashfs": true, "iso9660": true, "erofs": true, "
 // inMemory are filesystems that are worth a line only when something is in them.
 var inMemory = map[string]bool{"tmpfs": true, "devtmpfs": true, "ramfs": true, "efivarfs": true}
 
-// fullness is the share of a filesystem that is used, as df has it: what is
-// kept for root counts as neither used nor free.
-func fullness(u *proc.Usage) (float64, bool) {
-	if u.Total == nil || u.Free == nil || u.Available == nil || *u.Total == 0 || *u.Free > *u.Total {
-		return 0, false
-	}
-	used := float64(*u.Total - *u.Free)
-	if used+float64(*u.Available) == 0 {
-		return 0, false
-	}
-	return used / (used + float64(*u.Available)) * 100, true
-}
-
 func (m *Model) drawDisks(a screen.Area) {
 	disks, systems := m.shownDisks(), m.shownFilesystems()
 	title, role := "Disks", theme.Accent
 	if len(systems) > 0 {
-		full, _ := fullness(systems[0])
+		full, _ := systems[0].Full()
 		title, role = m.titled("Disks", full, true, threshold.Disk)
 	}
 	read, wrote := diskTotals(m.scene.Observation.System.Disks)
@@ -542,7 +529,7 @@ func (m *Model) drawFlow(a screen.Area, x int, letter string, f model.Figure, ro
 }
 
 func (m *Model) drawFilesystem(a screen.Area, u *proc.Usage) {
-	full, _ := fullness(u)
+	full, _ := u.Full()
 	name := min(max(a.W/3, 8), 24)
 	a.Fit(0, 0, name, theme.Style{}, m.outside(u.Mount.Point))
 	role := levelOf(full, m.limitOf(threshold.Disk))

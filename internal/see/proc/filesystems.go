@@ -22,6 +22,26 @@ type Usage struct {
 	Reason                 Reason
 }
 
+// Full is the share of the bytes that is taken, in percent, as df has it: what is
+// kept for root counts as neither used nor free. It is false when unknown.
+func (u *Usage) Full() (percent float64, ok bool) { return full(u.Total, u.Free, u.Available) }
+
+// InodesFull is the same for the inodes.
+func (u *Usage) InodesFull() (percent float64, ok bool) {
+	return full(u.Inodes, u.InodesFree, u.InodesFree)
+}
+
+func full(total, free, available *uint64) (float64, bool) {
+	if total == nil || free == nil || available == nil || *total == 0 || *free > *total {
+		return 0, false
+	}
+	used, left := float64(*total-*free), float64(*available)
+	if used+left == 0 {
+		return 0, false
+	}
+	return used / (used + left) * 100, true
+}
+
 // capacity is the part of statfs's answer that is used.
 type capacity struct {
 	block                   uint64 // size of a block in bytes

@@ -75,10 +75,10 @@ func filesystems(all []proc.Usage) (disk, inodes Reading) {
 		if u.Reason != "" || imageTypes[u.Mount.Type] {
 			continue
 		}
-		if share, ok := shareOf(u.Total, u.Free, u.Available); ok && (!disk.Known || share > disk.Value) {
+		if share, ok := u.Full(); ok && (!disk.Known || share > disk.Value) {
 			disk.Value, disk.Known, disk.Subject = share, true, u.Mount.Point
 		}
-		if share, ok := shareOf(u.Inodes, u.InodesFree, u.InodesFree); ok && (!inodes.Known || share > inodes.Value) {
+		if share, ok := u.InodesFull(); ok && (!inodes.Known || share > inodes.Value) {
 			inodes.Value, inodes.Known, inodes.Subject = share, true, u.Mount.Point
 		}
 	}
@@ -86,17 +86,6 @@ func filesystems(all []proc.Usage) (disk, inodes Reading) {
 }
 
 var imageTypes = map[string]bool{"squashfs": true, "iso9660": true, "erofs": true, "cramfs": true, "udf": true}
-
-func shareOf(total, free, available *uint64) (float64, bool) {
-	if total == nil || free == nil || available == nil || *total == 0 || *free > *total {
-		return 0, false
-	}
-	used, left := float64(*total-*free), float64(*available)
-	if used+left == 0 {
-		return 0, false
-	}
-	return used / (used + left) * 100, true
-}
 
 // descriptors is the kernel's count of open files against its limit
 // (proc/sys/fs/file-nr).
