@@ -168,6 +168,9 @@ func serveXtop(ctx context.Context, s Streams, observer *see.Observer, advisor *
 	}
 	start(ctx, observer)
 	if advisor != nil {
+		if err := advisor.ConfigError(); err != nil {
+			fmt.Fprintf(s.Err, "xtop: %v; the defaults hold, and what is set is not saved\n", err)
+		}
 		advisor.Begin() // so that there are alerts at the first call
 	}
 	logger := slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))

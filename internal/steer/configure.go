@@ -34,6 +34,8 @@ type Changed struct {
 	Config config.Config
 	// Theme and Layout are false when there is none of that name.
 	Interval, Theme, Layout bool
+	// Moved is set when the interval was moved to the nearest bound.
+	Moved bool
 	// Unsaved is why the change holds in this process only; nil when it was
 	// saved.
 	Unsaved error
@@ -46,10 +48,11 @@ func (a *Advisor) Change(c Change) (Changed, error) {
 	var out Changed
 	applied, err := a.store.Update(func(into *config.Config) error {
 		if c.IntervalMS != nil {
-			if _, err := into.SetInterval(*c.IntervalMS); err != nil {
+			set, err := into.SetInterval(*c.IntervalMS)
+			if err != nil {
 				return err
 			}
-			out.Interval = true
+			out.Interval, out.Moved = true, set.Milliseconds() != *c.IntervalMS
 		}
 		out.Theme = c.Theme != nil && into.SetTheme(*c.Theme)
 		out.Layout = c.Layout != nil && into.SetLayout(*c.Layout)
@@ -57,6 +60,20 @@ func (a *Advisor) Change(c Change) (Changed, error) {
 	})
 	out.Config = applied
 	return out, out.saved(err)
+}
+
+// Applied names the keys that were set.
+func (c *Changed) Applied() []string {
+	var keys []string
+	for _, k := range []struct {
+		set  bool
+		name string
+	}{{c.Interval, "interval_ms"}, {c.Theme, "theme"}, {c.Layout, "layout"}} {
+		if k.set {
+			keys = append(keys, k.name)
+		}
+	}
+	return keys
 }
 
 // saved keeps a failure to save apart from a change that was refused.

@@ -47,6 +47,9 @@ type Options struct {
 	Config string
 	// Audit is the path of the audit log. Without one every action is denied.
 	Audit string
+	// Ledger is the path of the ledger of alerts; "" is alerts.json beside the
+	// audit log, and none without one.
+	Ledger string
 	// Protected lists processes that must not be hit, such as the keepers of
 	// sessions; nil is none. It must be safe for concurrent use.
 	Protected func() []action.Protected
@@ -98,6 +101,9 @@ type Advisor struct {
 	lastErr  error
 	cost     time.Duration // of the rules in the last pass
 	warnings []string
+	memory   memory
+	// remembering keeps two writes of the ledger apart; it is locked before mu.
+	remembering sync.Mutex
 
 	// Of the goroutine that makes the passes alone.
 	engine   *alert.Engine
@@ -133,6 +139,10 @@ func New(o Options) (*Advisor, error) {
 	a.rules = policy.NewFile(func() policy.Source {
 		return policy.Source{Path: a.store.PolicyPath(), Named: a.store.Get().Policy != "", Unknown: a.store.PolicyUnknown()}
 	})
+	if o.Ledger == "" && o.Audit != "" {
+		o.Ledger = filepath.Join(filepath.Dir(o.Audit), "alerts.json")
+	}
+	a.memory.file = a.ledgerFor(o.Ledger)
 	var log *audit.Log
 	if o.Audit != "" {
 		log = audit.New(o.Audit)
@@ -174,6 +184,7 @@ func (a *Advisor) Close() error {
 		stop()
 	}
 	a.running.Wait()
+	a.parting()
 	return nil
 }
 
@@ -232,6 +243,7 @@ func (a *Advisor) pass(ctx context.Context) {
 	cost := time.Since(began)
 	readings := threshold.ReadingsOf(observation, a.o.Observer.FS())
 	current := a.store.Get()
+	a.recall(began)
 
 	a.mu.Lock()
 	now := time.Now()
@@ -243,6 +255,7 @@ func (a *Advisor) pass(ctx context.Context) {
 	a.passes++
 	a.last, a.lastErr, a.cost, a.warnings = now, nil, cost, observation.Warnings
 	a.mu.Unlock()
+	_ = a.remember(now) // the status tells when it failed
 	a.signalFirst()
 }
 
@@ -342,38 +355,52 @@ func (a *Advisor) Status(ctx context.Context) (Status, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s.Dropped, s.Passes, s.Last, s.Cost, s.Warnings = a.book.Dropped(), a.passes, a.last, a.cost, slices.Clone(a.warnings)
+	if problem := a.memoryProblem(); problem != "" {
+		s.Warnings = append(s.Warnings, problem)
+	}
 	return s, nil
 }
 
-// Acknowledge marks an alert as seen. The error wraps [alert.ErrNoAlert].
-func (a *Advisor) Acknowledge(id, note string) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.book.Acknowledge(id, note, time.Now())
-}
-
-// Suppress hides alerts from now on, in this process and, when it could be
+// Suppress hides alerts from now on, with a new reason where they were hidden
+// already, in this process and, when it could be
 // saved (see [Advisor.Change]), in all of the user's.
 func (a *Advisor) Suppress(s config.Suppression) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
-	return a.suppressions(func(all []config.Suppression) []config.Suppression { return append(all, s) })
-}
-
-// Unsuppress removes the suppressions that equal s in rule, process and unit.
-func (a *Advisor) Unsuppress(s config.Suppression) error {
-	return a.suppressions(func(all []config.Suppression) []config.Suppression {
-		return slices.DeleteFunc(all, func(o config.Suppression) bool {
-			return o.Rule == s.Rule && o.Process == s.Process && o.Unit == s.Unit
-		})
+	return a.suppressions(func(all []config.Suppression) ([]config.Suppression, error) {
+		all = slices.DeleteFunc(all, func(o config.Suppression) bool { return sameScope(o, s) })
+		return append(all, s), nil
 	})
 }
 
-func (a *Advisor) suppressions(change func([]config.Suppression) []config.Suppression) error {
+// ErrNoSuppression is wrapped by the error of a suppression that there is not.
+var ErrNoSuppression = errors.New("no such suppression")
+
+// Unsuppress removes the suppressions that equal s in rule, process and unit. The
+// error wraps [ErrNoSuppression] when there is none.
+func (a *Advisor) Unsuppress(s config.Suppression) error {
+	return a.suppressions(func(all []config.Suppression) ([]config.Suppression, error) {
+		left := slices.DeleteFunc(all, func(o config.Suppression) bool { return sameScope(o, s) })
+		if len(left) == len(all) {
+			return nil, ErrNoSuppression
+		}
+		return left, nil
+	})
+}
+
+// sameScope reports whether two suppressions hide the same alerts.
+func sameScope(a, b config.Suppression) bool {
+	return a.Rule == b.Rule && a.Process == b.Process && a.Unit == b.Unit
+}
+
+func (a *Advisor) suppressions(change func([]config.Suppression) ([]config.Suppression, error)) error {
 	applied, err := a.store.Update(func(c *config.Config) error {
-		c.Suppressed = change(c.Suppressed)
-		return nil
+		changed, err := change(c.Suppressed)
+		if err == nil {
+			c.Suppressed = changed
+		}
+		return err
 	})
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -4,13 +4,16 @@ package tool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"topside/internal/steer"
 	"topside/internal/steer/alert"
 	"topside/internal/steer/config"
+	"topside/internal/steer/threshold"
 )
 
 // The bounds of process_alerts.
@@ -77,6 +80,9 @@ func boundTexts(c Call, arguments ...string) error {
 
 // handleAlerts does what the call wants done to alerts before they are listed.
 func (s *steerer) handleAlerts(ctx context.Context, c Call, answer *alertList) error {
+	if err := checkAlertsCall(c); err != nil {
+		return err
+	}
 	suppression := config.Suppression{Rule: c.Text("rule"), Process: c.Text("process"), Unit: c.Text("unit"), Reason: c.Text("note")}
 	var err error
 	switch id := c.Text("acknowledge"); {
@@ -85,11 +91,11 @@ func (s *steerer) handleAlerts(ctx context.Context, c Call, answer *alertList) e
 		if _, err := s.advisor.Alerts(ctx, alert.View{}); err != nil {
 			return err
 		}
-		if err := s.advisor.Acknowledge(id, c.Text("note")); err != nil {
+		err = s.advisor.Acknowledge(id, c.Text("note"))
+		if errors.Is(err, alert.ErrNoAlert) {
 			return err
 		}
 		answer.Done = "acknowledged " + line(id)
-		return nil
 	case c.Flag("suppress"), c.Flag("unsuppress"):
 		what := "suppress"
 		if c.Flag("unsuppress") {
@@ -98,18 +104,32 @@ func (s *steerer) handleAlerts(ctx context.Context, c Call, answer *alertList) e
 		if suppression.Validate() != nil {
 			return c.Fault(what, "needs a rule, a process or a unit; several are joined by and")
 		}
-		if suppression.Rule != "" && !knownRule(suppression.Rule) {
-			return c.Fault("rule", "must be one of %s", strings.Join(ruleNames(), ", "))
-		}
 		if what == "suppress" {
 			err = s.advisor.Suppress(suppression)
 		} else {
 			err = s.advisor.Unsuppress(suppression)
 		}
+		if errors.Is(err, steer.ErrNoSuppression) {
+			return c.Fault(what, "matches no suppression: none is of exactly %s; config_get lists those in force", describeSuppression(suppression))
+		}
 		answer.Done = what + "ed " + describeSuppression(suppression)
 	}
 	if err != nil {
 		answer.Unsaved = "it holds in this server only: " + line(err.Error())
+	}
+	return nil
+}
+
+// checkAlertsCall refuses a call that would do nothing that its arguments name.
+func checkAlertsCall(c Call) error {
+	acts := c.Text("acknowledge") != "" || c.Flag("suppress")
+	switch rule := c.Text("rule"); {
+	case c.Has("acknowledge") && c.Text("acknowledge") == "":
+		return c.Fault("acknowledge", "must be the id of an alert, such as process_alerts lists; got an empty text")
+	case c.Has("note") && !acts:
+		return c.Fault("note", "goes with acknowledge or suppress, and says nothing alone")
+	case rule != "" && !knownRule(rule):
+		return c.Fault("rule", "must be one of %s; got %s", strings.Join(ruleNames(), ", "), named(rule))
 	}
 	return nil
 }
@@ -129,12 +149,13 @@ func ruleNames() []string {
 	for _, r := range alert.Rules() {
 		names = append(names, r.Name)
 	}
-	return append(names, "threshold_METRIC")
+	for _, m := range threshold.Metrics {
+		names = append(names, "threshold_"+string(m))
+	}
+	return names
 }
 
-func knownRule(name string) bool {
-	return strings.HasPrefix(name, "threshold_") || slices.ContainsFunc(alert.Rules(), func(r alert.Rule) bool { return r.Name == name })
-}
+func knownRule(name string) bool { return slices.Contains(ruleNames(), name) }
 
 // filtered are the alerts that the call asks for.
 func filtered(all []alert.Alert, c Call) []alert.Alert {

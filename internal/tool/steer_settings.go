@@ -49,7 +49,7 @@ func (s *steerer) thresholds(ctx context.Context, _ Call) (Result, error) {
 	limits := s.advisor.Limits()
 	answer := thresholdList{
 		CPU: limits.Of(threshold.CPU).Limit, Memory: limits.Of(threshold.Memory).Limit, Disk: limits.Of(threshold.Disk).Limit,
-		Problem: s.problem(),
+		Problem: configProblem(s.advisor),
 	}
 	for _, st := range states {
 		// The passes see a change of the file with their next look only.
@@ -69,9 +69,9 @@ func (s *steerer) thresholds(ctx context.Context, _ Call) (Result, error) {
 	return Result{Structured: answer}, nil
 }
 
-// problem is why the configuration's file cannot be used; "" when it can.
-func (s *steerer) problem() string {
-	if err := s.advisor.ConfigError(); err != nil {
+// configProblem is why the configuration's file cannot be used; "" when it can.
+func configProblem(a *steer.Advisor) string {
+	if err := a.ConfigError(); err != nil {
 		return line(err.Error())
 	}
 	return ""
@@ -118,6 +118,7 @@ func unsaved(c steer.Changed) string {
 // A configured is the answer of config_get and config_set.
 type configured struct {
 	Set        *bool           `json:"set,omitempty"`
+	Applied    []string        `json:"applied,omitempty"` // the keys that were set, when not all were
 	Reason     string          `json:"reason,omitempty"`
 	Theme      string          `json:"theme"`
 	Layout     string          `json:"layout"`
@@ -143,7 +144,7 @@ type suppressedRow struct {
 
 func (s *steerer) configurationOf(c config.Config) configured {
 	return configured{
-		Theme: c.Theme, Layout: c.Layout, IntervalMS: int64(c.Interval / time.Millisecond), Hostname: hostname(s.observer), Problem: s.problem(),
+		Theme: c.Theme, Layout: c.Layout, IntervalMS: int64(c.Interval / time.Millisecond), Hostname: hostname(s.observer), Problem: configProblem(s.advisor),
 	}
 }
 
@@ -171,7 +172,8 @@ func (s *steerer) configure(_ context.Context, c Call) (Result, error) {
 		return Result{}, err
 	}
 	answer := s.configurationOf(changed.Config)
-	answer.Set = new((change.Theme == nil || changed.Theme) && (change.Layout == nil || changed.Layout))
+	set, applied := outcome(change, changed)
+	answer.Set, answer.Applied = &set, applied
 	answer.Reason = notChanged(change, changed)
 	return Result{Structured: answer}, nil
 }

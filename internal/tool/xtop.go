@@ -435,11 +435,12 @@ func elsewhere(observer *see.Observer) string {
 
 // An xtopLimits is the answer of the threshold tools.
 type xtopLimits struct {
-	CPU    tenths `json:"cpu"`
-	Disk   tenths `json:"disk"`
-	Mem    tenths `json:"mem"`
-	Reason string `json:"reason,omitempty"`
-	Set    bool   `json:"set,omitempty"`
+	CPU     tenths `json:"cpu"`
+	Disk    tenths `json:"disk"`
+	Mem     tenths `json:"mem"`
+	Problem string `json:"problem,omitempty"` // of the configuration's file
+	Reason  string `json:"reason,omitempty"`
+	Set     bool   `json:"set,omitempty"`
 }
 
 func (x *Xtop) setThresholds(_ context.Context, c Call) (Result, error) {
@@ -470,7 +471,9 @@ func (x *Xtop) thresholds(context.Context, Call) (Result, error) {
 	if x.advisor == nil {
 		return Result{}, errNotObserved
 	}
-	return Result{Structured: xtopLimitsOf(x.advisor.Limits())}, nil
+	answer := xtopLimitsOf(x.advisor.Limits())
+	answer.Problem = configProblem(x.advisor)
+	return Result{Structured: answer}, nil
 }
 
 func xtopLimitsOf(s threshold.Settings) xtopLimits {
@@ -483,6 +486,7 @@ type xtopConfig struct {
 	Hostname   string `json:"hostname"`
 	IntervalMS int64  `json:"interval_ms"`
 	Layout     string `json:"layout"`
+	Problem    string `json:"problem,omitempty"` // of the configuration's file
 	Theme      string `json:"theme"`
 }
 
@@ -491,7 +495,7 @@ func (x *Xtop) configuration(context.Context, Call) (Result, error) {
 		return Result{}, errNotObserved
 	}
 	c := x.advisor.Config()
-	return Result{Structured: xtopConfig{hostname(x.observer), c.Interval.Milliseconds(), c.Layout, c.Theme}}, nil
+	return Result{Structured: xtopConfig{hostname(x.observer), c.Interval.Milliseconds(), c.Layout, configProblem(x.advisor), c.Theme}}, nil
 }
 
 // hostname is that of the observed machine.
@@ -503,11 +507,12 @@ func hostname(observer *see.Observer) string {
 // An xtopConfigured is the answer of config_set: the keys that were given, and
 // whether all of them were set.
 type xtopConfigured struct {
-	IntervalMS *int64  `json:"interval_ms,omitempty"`
-	Layout     *string `json:"layout,omitempty"`
-	Reason     string  `json:"reason,omitempty"`
-	Set        bool    `json:"set"`
-	Theme      *string `json:"theme,omitempty"`
+	Applied    []string `json:"applied,omitempty"` // the keys that were set, when not all were
+	IntervalMS *int64   `json:"interval_ms,omitempty"`
+	Layout     *string  `json:"layout,omitempty"`
+	Reason     string   `json:"reason,omitempty"`
+	Set        bool     `json:"set"`
+	Theme      *string  `json:"theme,omitempty"`
 }
 
 func (x *Xtop) configure(_ context.Context, c Call) (Result, error) {
@@ -530,8 +535,16 @@ func (x *Xtop) configure(_ context.Context, c Call) (Result, error) {
 		answer.Layout = &changed.Config.Layout
 	}
 	answer.Reason = notChanged(change, changed)
-	answer.Set = (change.Theme == nil || changed.Theme) && (change.Layout == nil || changed.Layout)
+	answer.Set, answer.Applied = outcome(change, changed)
 	return Result{Structured: answer}, nil
+}
+
+// outcome is whether all of a change was set, and what was when it was not.
+func outcome(asked steer.Change, changed steer.Changed) (all bool, applied []string) {
+	if (asked.Theme == nil || changed.Theme) && (asked.Layout == nil || changed.Layout) {
+		return true, nil
+	}
+	return false, changed.Applied()
 }
 
 // changeOf is what a call wants to change in the configuration.
@@ -552,6 +565,10 @@ func changeOf(c Call) steer.Change {
 // notChanged says what of a change was not done, or not kept; "" when all was.
 func notChanged(asked steer.Change, changed steer.Changed) string {
 	var why []string
+	if changed.Moved {
+		why = append(why, fmt.Sprintf("interval_ms is from %d to %d: %d became %d", config.MinInterval.Milliseconds(), config.MaxInterval.Milliseconds(),
+			*asked.IntervalMS, changed.Config.Interval.Milliseconds()))
+	}
 	if asked.Theme != nil && !changed.Theme {
 		why = append(why, "there is no theme "+named(*asked.Theme)+"; the themes are "+strings.Join(config.Themes, ", "))
 	}

@@ -34,11 +34,16 @@ type Book struct {
 	history    []Alert // newest last
 	suppressed []config.Suppression
 	dropped    int
+	revision   int
+	// resumable were written down as lasting, by id; see [Book.Resume].
+	resumable map[string]Alert
+	resumed   time.Time
 }
 
 type record struct {
 	Alert
 	members map[Identity]bool
+	before  int  // processes that were counted before it was taken over
 	seen    bool // in this pass
 }
 
@@ -73,6 +78,7 @@ func (b *Book) Update(now time.Time, findings []Finding) {
 		}
 		r.seen = false
 	}
+	b.forgo(now)
 }
 
 func (b *Book) take(now time.Time, f Finding) {
@@ -82,13 +88,16 @@ func (b *Book) take(now time.Time, f Finding) {
 			b.dropped++
 			return
 		}
-		r = &record{Alert: Alert{ID: IDOf(f.Cause), Finding: f, FirstSeen: now}, members: map[Identity]bool{}}
+		if r = b.resume(now, f); r == nil {
+			r = &record{Alert: Alert{ID: IDOf(f.Cause), Finding: f, FirstSeen: now}, members: map[Identity]bool{}}
+			b.revision++
+		}
 		b.active[f.Cause] = r
 	}
 	r.LastSeen = now
 	if id := (Identity{f.PID, f.StartTicks}); !r.members[id] && len(r.members) < 10000 {
 		r.members[id] = true
-		r.Count++
+		r.Count = max(r.before, len(r.members))
 		if len(r.Processes) < mostMembers {
 			r.Processes = append(r.Processes, id)
 		}
@@ -96,6 +105,9 @@ func (b *Book) take(now time.Time, f Finding) {
 	// The most severe finding of the pass speaks for the alert; among equals
 	// the first.
 	if !r.seen || f.Severity.Rank() < r.Severity.Rank() {
+		if f.Severity != r.Severity {
+			b.revision++
+		}
 		r.Finding = f
 	}
 	r.seen = true
@@ -107,6 +119,7 @@ func (b *Book) makeRoom(s Severity) bool {
 		if r.Severity.Rank() > s.Rank() {
 			delete(b.active, cause)
 			b.dropped++
+			b.revision++
 			return true
 		}
 	}
@@ -115,8 +128,14 @@ func (b *Book) makeRoom(s Severity) bool {
 
 func (b *Book) end(cause string, r *record, at time.Time) {
 	delete(b.active, cause)
-	r.Ended = at
-	b.history = append(b.history, r.Alert)
+	b.past(r.Alert, at)
+}
+
+// past writes an alert that ended into the history.
+func (b *Book) past(a Alert, at time.Time) {
+	a.Ended = at
+	b.revision++
+	b.history = append(b.history, a)
 	if over := len(b.history) - MostHistory; over > 0 {
 		b.history = slices.Delete(b.history, 0, over)
 	}
@@ -132,12 +151,18 @@ func (b *Book) Cross(changed []threshold.Crossing, states []threshold.State) {
 		cause := "threshold\x00" + string(c.Metric)
 		if !c.Active() {
 			if r := b.active[cause]; r != nil {
-				r.LastSeen, r.Peak = c.Last, &c.Peak
+				r.describe(c)
 				b.end(cause, r, c.Ended)
 			}
 			continue
 		}
-		b.active[cause] = &record{Alert: Alert{ID: IDOf(cause), FirstSeen: c.Began, Count: 1, Finding: Finding{Rule: "threshold_" + string(c.Metric), Severity: Warning, Cause: cause}}}
+		finding := Finding{Rule: "threshold_" + string(c.Metric), Severity: Warning, Cause: cause}
+		r := b.resume(c.Last, finding)
+		if r == nil {
+			r = &record{Alert: Alert{ID: IDOf(cause), FirstSeen: c.Began, Count: 1, Finding: finding}}
+			b.revision++
+		}
+		b.active[cause] = r
 	}
 	for _, s := range states {
 		if s.Crossing == nil {
@@ -154,13 +179,17 @@ func (r *record) describe(c threshold.Crossing) {
 	if c.Metric == threshold.Temperature {
 		unit = " °C"
 	}
-	r.LastSeen, r.Peak, r.Limit = c.Last, &c.Peak, &c.Limit
+	peak := c.Peak
+	if r.Peak != nil {
+		peak = max(peak, *r.Peak)
+	}
+	r.LastSeen, r.Peak, r.Limit = c.Last, &peak, &c.Limit
 	r.Process = string(c.Metric)
 	r.Message = fmt.Sprintf("%s is %.1f%s, above the limit of %.1f%s", c.Metric, c.Value, unit, c.Limit, unit)
 	if c.Subject != "" {
 		r.Message += " (" + c.Subject + ")"
 	}
-	r.Evidence = []string{fmt.Sprintf("above since %s, peak %.1f%s", c.Began.UTC().Format(time.RFC3339), c.Peak, unit)}
+	r.Evidence = []string{fmt.Sprintf("above since %s, peak %.1f%s", r.FirstSeen.UTC().Format(time.RFC3339), peak, unit)}
 	r.Next = []string{"what uses it: the summary of the system"}
 }
 
@@ -207,12 +236,14 @@ func (b *Book) Acknowledge(id, note string, now time.Time) error {
 	for _, r := range b.active {
 		if r.ID == id {
 			r.Acknowledged, r.Note = now, note
+			b.revision++
 			return nil
 		}
 	}
 	for i := range b.history {
 		if b.history[i].ID == id {
 			b.history[i].Acknowledged, b.history[i].Note = now, note
+			b.revision++
 			return nil
 		}
 	}

@@ -197,6 +197,9 @@ func Parse(data []byte) (Config, error) {
 	if err := json.Unmarshal(data, &keys); err != nil {
 		return c, fmt.Errorf("%w: %s", ErrInvalid, describe(data, err))
 	}
+	if keys == nil { // null
+		return c, fmt.Errorf("%w: the file must hold one JSON object", ErrInvalid)
+	}
 	var f file
 	for key, raw := range keys {
 		if !slices.Contains(knownKeys, key) {

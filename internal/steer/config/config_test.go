@@ -65,7 +65,7 @@ func TestParseRemarks(t *testing.T) {
 
 func TestParseErrorsNameTheLine(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{"": "empty", "  \n": "empty", "{\n\"theme\": \"x\",\n": "line", "[]": "one JSON object", "{\n]": "line 2", "null x": "line 1"} {
+	for text, want := range map[string]string{"": "empty", "  \n": "empty", "{\n\"theme\": \"x\",\n": "line", "[]": "one JSON object", "null": "one JSON object", " null\n": "one JSON object", "7": "one JSON object", "{\n]": "line 2", "null x": "line 1"} {
 		if _, err := Parse([]byte(text)); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}

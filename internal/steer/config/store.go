@@ -6,12 +6,12 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
+
+	"topside/internal/steer/keptfile"
 )
 
 // A FileError is a configuration file that could not be read or written. What
@@ -41,24 +41,9 @@ type Store struct {
 
 	mu      sync.Mutex
 	current Config
-	stamp   stamp
+	stamp   keptfile.Stamp
 	broken  error // why the file could not be read; nil when it could
 	good    bool  // it could, now or before
-}
-
-// A stamp tells whether a file was changed since it was looked at.
-type stamp struct {
-	there    bool
-	modified time.Time
-	size     int64
-	info     os.FileInfo
-}
-
-func (s stamp) same(other stamp) bool {
-	if s.there != other.there {
-		return false
-	}
-	return !s.there || s.modified.Equal(other.modified) && s.size == other.size && os.SameFile(s.info, other.info)
 }
 
 // Open reads the configuration at path. A file that is not there is the
@@ -129,7 +114,7 @@ func (s *Store) Err() error {
 }
 
 func (s *Store) refresh() {
-	if s.path == "" || stampOf(s.path).same(s.stamp) {
+	if s.path == "" || keptfile.StampOf(s.path).Same(s.stamp) {
 		return
 	}
 	s.read()
@@ -137,8 +122,8 @@ func (s *Store) refresh() {
 
 // read reads the file. The caller holds the lock.
 func (s *Store) read() {
-	s.stamp = stampOf(s.path)
-	data, err := readFile(s.path)
+	s.stamp = keptfile.StampOf(s.path)
+	data, err := keptfile.Read(s.path, longest)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		s.current, s.broken, s.good = Default(), nil, true
@@ -153,48 +138,6 @@ func (s *Store) read() {
 		return
 	}
 	s.current, s.broken, s.good = parsed, nil, true
-}
-
-// readFile reads a regular file of bounded size, without waiting on what only
-// looks like one.
-func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is not a file but a %s", ErrInvalid, path, kindOf(info.Mode()))
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, longest+1))
-	if err == nil && len(data) > longest {
-		err = fmt.Errorf("%w: it is longer than %d bytes", ErrInvalid, longest)
-	}
-	return data, err
-}
-
-func kindOf(m fs.FileMode) string {
-	switch {
-	case m.IsDir():
-		return "folder"
-	case m&fs.ModeNamedPipe != 0:
-		return "pipe"
-	case m&fs.ModeSocket != 0:
-		return "socket"
-	}
-	return "device"
-}
-
-func stampOf(path string) stamp {
-	info, err := os.Stat(path)
-	if err != nil {
-		return stamp{}
-	}
-	return stamp{there: true, modified: info.ModTime(), size: info.Size(), info: info}
 }
 
 // Update changes the configuration. The change is made to what the file holds
@@ -238,7 +181,7 @@ func (s *Store) apply(change func(*Config) error) (Config, error) {
 }
 
 func (s *Store) write() error {
-	if s.broken != nil && s.stamp.size > 0 {
+	if s.broken != nil && !s.stamp.Empty() {
 		return fmt.Errorf("what is there is kept, since it could not be read (%w); mend or remove it", errors.Unwrap(s.broken))
 	}
 	if s.current.FileVersion > Version {
@@ -248,10 +191,10 @@ func (s *Store) write() error {
 	if err != nil {
 		return err
 	}
-	if err := replace(s.path, data); err != nil {
+	if err := keptfile.Replace(s.path, data); err != nil {
 		return err
 	}
-	s.stamp, s.broken = stampOf(s.path), nil
+	s.stamp, s.broken = keptfile.StampOf(s.path), nil
 	return nil
 }
 
@@ -260,5 +203,5 @@ func (s *Store) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
 		return nil, err
 	}
-	return lockFile(s.path + ".lock")
+	return keptfile.Lock(s.path + ".lock")
 }
