@@ -38,6 +38,9 @@ func (c *Child) Interrupt() bool { return false }
 // Nudge does nothing on this system.
 func (c *Child) Nudge() {}
 
+// Retire does nothing on this system.
+func (c *Child) Retire(*Child) {}
+
 // Close does nothing on this system.
 func (c *Child) Close() error { return nil }
 

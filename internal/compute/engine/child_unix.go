@@ -21,9 +21,9 @@ type Child struct {
 	Language Language
 	Out, Err *Capture // descriptors 1 and 2
 
-	limits  Limits
-	back    Back
-	program string // its name among the processes
+	limits Limits
+	back   Back
+	kin    *kin
 
 	request, reply, wake *os.File
 	in                   frames
@@ -34,7 +34,8 @@ type Child struct {
 	keeper  int // of the process that would take over, 0 if none
 	seq     uint64
 	exited  map[int]syscall.WaitStatus
-	groups  []int // process groups of the session, the first process's and those of promoted keepers
+	groups  []int  // process groups of the session, the first process's and those of promoted keepers
+	elders  []*kin // processes that earlier children of the session have left to this one
 	current *stopper
 	closed  bool
 	dead    bool
@@ -97,6 +98,7 @@ func start(ctx context.Context, lang Language, o Options) (*Child, error) {
 			return nil, err
 		}
 		if d.Text("op") == "ready" {
+			c.kin.cell.holds() // nothing is evaluated outside of it
 			return c, nil
 		}
 	}
@@ -157,21 +159,35 @@ func (c *Child) spawn(cmd Command, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	pid, err := syscall.ForkExec(cmd.Path, append([]string{filepath.Base(cmd.Path)}, cmd.Args...), &syscall.ProcAttr{
-		Dir:   o.Dir,
-		Env:   CleanEnv(environ, cmd.Env),
-		Files: []uintptr{null.Fd(), out, errFd, requestR.Fd(), replyW.Fd(), wakeR.Fd()},
-		Sys:   &syscall.SysProcAttr{Setpgid: true},
-	})
+	c.kin = newKin(c.limits.Processes)
+	files := []uintptr{null.Fd(), out, errFd, requestR.Fd(), replyW.Fd(), wakeR.Fd()}
+	pid, err := theReaper.launch(func() (int, error) {
+		pid, err := syscall.ForkExec(cmd.Path, append([]string{filepath.Base(cmd.Path)}, cmd.Args...), &syscall.ProcAttr{
+			Dir:   o.Dir,
+			Env:   CleanEnv(environ, append(cmd.Env[:len(cmd.Env):len(cmd.Env)], c.kin.variable())),
+			Files: files,
+			Sys:   &syscall.SysProcAttr{Setsid: true},
+		})
+		if err == nil {
+			c.mu.Lock()
+			c.pid, c.groups = pid, []int{pid}
+			c.mu.Unlock()
+		}
+		return pid, err
+	}, c.onExit)
 	if err != nil {
+		if c.kin.cell != nil {
+			c.kin.cell.close()
+		}
+		c.kin = nil
 		return &os.PathError{Op: "run", Path: cmd.Path, Err: err}
 	}
-	c.program = filepath.Base(cmd.Path)
-	c.pid = pid
-	c.groups = []int{pid}
 	limit(pid, c.limits)
-	theGuardian.add(pid)
-	theReaper.start(pid, c.onExit)
+	theGuardian.add(group(pid))
+	if cell := c.kin.cell; cell != nil {
+		theGuardian.add(cell.dir)
+		cell.admit(pid)
+	}
 	return nil
 }
 
@@ -316,6 +332,7 @@ func (c *Child) watch(s *stopper, call *Call) {
 				s.cause = Flooded
 			}
 			s.signal(killGroup)
+			c.strike()
 		}
 		s.after(watchEvery, look)
 	}
@@ -488,8 +505,11 @@ func (c *Child) takeOver(d *Death) {
 	c.pid = keeper
 	c.groups = append(c.groups, keeper)
 	c.mu.Unlock()
-	theGuardian.add(keeper)
+	theGuardian.add(group(keeper))
 	theReaper.start(keeper, c.onExit)
+	if c.kin.cell.holds() {
+		c.kin.cell.readmit(keeper)
+	}
 	c.in = frames{}
 	if _, err := c.wake.Write([]byte{1}); err == nil {
 		timer := time.AfterFunc(recoverWithin, c.killGroup)
@@ -554,19 +574,28 @@ func (c *Child) forgetEmptyGroups() {
 	// Outside the lock: the reaper calls onExit.
 	for _, g := range empty {
 		theReaper.release(g)
-		theGuardian.remove(g)
+		theGuardian.remove(group(g))
 	}
 }
 
-// processes counts the processes in the groups of the session.
+// processes counts the processes of the session, wherever they went.
 func (c *Child) processes() int {
 	c.mu.Lock()
 	groups := slices.Clone(c.groups)
 	c.mu.Unlock()
-	return countGroups(groups)
+	return len(c.kin.members(groups))
 }
 
-// Close kills every process of the session and releases its files. It is safe to call twice.
+// strike kills the processes of the session but for the keeper, which has its state.
+func (c *Child) strike() {
+	c.mu.Lock()
+	groups, keeper := slices.Clone(c.groups), c.keeper
+	c.mu.Unlock()
+	c.kin.strike(groups, keeper)
+}
+
+// Close kills every process of the session, those that left its groups included, and releases its files. It is safe to
+// call twice.
 func (c *Child) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -574,8 +603,7 @@ func (c *Child) Close() error {
 		return nil
 	}
 	c.closed = true
-	groups, keeper := c.groups, c.keeper
-	forked := c.dead || len(groups) > 1 || len(c.exited) > 0
+	groups, keeper, elders := c.groups, c.keeper, c.elders
 	for _, g := range groups {
 		syscall.Kill(-g, syscall.SIGKILL)
 	}
@@ -584,6 +612,58 @@ func (c *Child) Close() error {
 		syscall.Kill(-keeper, syscall.SIGKILL)
 	}
 	c.mu.Unlock()
+	c.closeFiles()
+	if c.kin != nil {
+		c.kin.end(groups)
+	}
+	for _, k := range elders {
+		k.end(nil)
+	}
+	c.dismiss(groups, keeper)
+	return nil
+}
+
+// Retire ends the child as Close does, but for the programs that the session's code has started: they go on, and end
+// with the successor.
+func (c *Child) Retire(successor *Child) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return
+	}
+	c.closed = true
+	groups, keeper := c.groups, c.keeper
+	for _, pid := range []int{c.pid, keeper} {
+		if _, gone := c.exited[pid]; pid > 0 && !gone {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	heirs := append(c.elders, c.kin)
+	c.mu.Unlock()
+	c.closeFiles()
+	if keeper > 0 && !slices.Contains(groups, keeper) {
+		groups = append(groups, keeper)
+	}
+	c.dismiss(groups, keeper)
+	heirs = slices.DeleteFunc(heirs, func(k *kin) bool {
+		if len(k.members(nil)) > 0 {
+			return false
+		}
+		k.end(nil)
+		return true
+	})
+	successor.mu.Lock()
+	closed := successor.closed
+	successor.elders = append(successor.elders, heirs...)
+	successor.mu.Unlock()
+	for _, k := range heirs {
+		if closed {
+			k.end(nil)
+		}
+	}
+}
+
+func (c *Child) closeFiles() {
 	for _, f := range []*os.File{c.request, c.reply, c.wake} {
 		if f != nil {
 			f.Close()
@@ -595,29 +675,29 @@ func (c *Child) Close() error {
 	if c.Err != nil {
 		c.Err.Close()
 	}
+}
+
+// dismiss gives up the groups of an ended child.
+func (c *Child) dismiss(groups []int, keeper int) {
 	for _, g := range groups {
 		if g == keeper {
 			theReaper.start(g, nil)
 		}
-		theGuardian.remove(g)
+		theGuardian.remove(group(g))
 	}
 	// The kernel ends killed processes at once; a short wait leaves no zombie behind the call.
-	for i := 0; i < 50 && anyGroup(groups); i++ {
+	for i := 0; i < 50 && anyAlive(c.pid, keeper); i++ {
 		theReaper.sweep()
 		time.Sleep(time.Duration(min(i, 4)) * time.Millisecond / 4)
 	}
 	for _, g := range groups {
 		theReaper.release(g)
 	}
-	if forked {
-		theReaper.orphans(c.program)
-	}
-	return nil
 }
 
-func anyGroup(groups []int) bool {
-	for _, g := range groups {
-		if syscall.Kill(-g, 0) == nil {
+func anyAlive(pids ...int) bool {
+	for _, pid := range pids {
+		if pid > 0 && syscall.Kill(pid, 0) == nil {
 			return true
 		}
 	}

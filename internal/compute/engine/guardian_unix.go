@@ -10,69 +10,93 @@ import (
 )
 
 // guardian is a small shell that outlives the server by a moment: when the server dies, however it dies, the
-// pipe to it closes and it kills the process groups that are left. A busy child cannot watch for that itself,
-// and the parent-death signal follows a thread, not a process.
+// pipe to it closes and it kills the process groups and cells that are left, and whatever else has the server's mark.
+// A busy child cannot watch for that itself, and the parent-death signal follows a thread, not a process.
 type guardian struct {
-	mu     sync.Mutex
-	groups map[int]bool
-	pid    int
-	pipe   *os.File
+	mu    sync.Mutex
+	wards map[string]bool // "-GROUP" or the folder of a cell
+	pid   int
+	pipe  *os.File
 }
 
-var theGuardian = &guardian{groups: map[int]bool{}}
+var theGuardian = &guardian{wards: map[string]bool{}}
+
+// group names a process group among the wards.
+func group(id int) string { return fmt.Sprint(-id) }
 
 const guardianScript = `trap '' INT TERM HUP QUIT TTOU TTIN TSTP
+mark=$1
 set --
-while read -r op g; do
+while read -r op w; do
   case $op in
-  +) set -- "$@" "-$g" ;;
+  +) set -- "$@" "$w" ;;
   -) n=$#
      while [ "$n" -gt 0 ]; do
        x=$1; shift; n=$((n-1))
-       [ "$x" = "-$g" ] || set -- "$@" "$x"
+       [ "$x" = "$w" ] || set -- "$@" "$x"
      done ;;
   esac
 done
-[ $# -gt 0 ] && kill -9 "$@"
+exec 2>/dev/null
+for w; do
+  case $w in -*) kill -9 "$w" ;; esac
+done
+for w; do
+  case $w in /*)
+    echo 0 >"$w/pids.max"
+    echo 1 >"$w/cgroup.kill"
+    n=0
+    until rmdir "$w" || [ $n -gt 200 ]; do
+      p=$(cat "$w/cgroup.procs") && [ -n "$p" ] && kill -9 $p
+      n=$((n+1))
+    done ;;
+  esac
+done
+for n in 1 2 3; do
+  for e in $(grep -lzs "^$mark" /proc/[0-9]*/environ); do
+    p=${e#/proc/}
+    kill -9 "${p%/environ}"
+  done
+done
 exit 0
 `
 
-// add puts the group under guard. Without a shell there is no guard; the children still end at the end of their
+// add puts a ward under guard. Without a shell there is no guard; the children still end at the end of their
 // requests, when they are idle.
-func (g *guardian) add(group int) {
+func (g *guardian) add(ward string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.groups[group] = true
+	g.wards[ward] = true
 	if g.pipe == nil {
 		g.launch()
 		return
 	}
-	if _, err := fmt.Fprintf(g.pipe, "+ %d\n", group); err != nil {
+	if _, err := fmt.Fprintf(g.pipe, "+ %s\n", ward); err != nil {
 		g.drop()
 		g.launch()
 	}
 }
 
-func (g *guardian) remove(group int) {
+func (g *guardian) remove(ward string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.groups[group] {
+	if !g.wards[ward] {
 		return
 	}
-	delete(g.groups, group)
-	if len(g.groups) == 0 {
+	delete(g.wards, ward)
+	if len(g.wards) == 0 {
 		g.drop()
 		return
 	}
 	if g.pipe != nil {
-		if _, err := fmt.Fprintf(g.pipe, "- %d\n", group); err != nil {
+		if _, err := fmt.Fprintf(g.pipe, "- %s\n", ward); err != nil {
 			g.drop()
 			g.launch()
 		}
 	}
 }
 
-// launch starts the shell with every group known. The caller holds the lock.
+// launch starts the shell with every ward known. The caller holds the lock.
 func (g *guardian) launch() {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -86,26 +110,27 @@ func (g *guardian) launch() {
 	}
 	defer null.Close()
 	defer r.Close()
-	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", guardianScript}, &syscall.ProcAttr{
-		Dir: "/", Env: []string{"PATH=/usr/bin:/bin"},
-		Files: []uintptr{r.Fd(), null.Fd(), null.Fd()},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
+	pid, err := theReaper.launch(func() (int, error) {
+		return syscall.ForkExec("/bin/sh", []string{"sh", "-c", guardianScript, "sh", markName + "=" + serverMark + "[.]"}, &syscall.ProcAttr{
+			Dir: "/", Env: []string{"PATH=/usr/bin:/bin"},
+			Files: []uintptr{r.Fd(), null.Fd(), null.Fd()},
+			Sys:   &syscall.SysProcAttr{Setsid: true},
+		})
+	}, nil)
 	if err != nil {
 		w.Close()
 		return
 	}
 	g.pid, g.pipe = pid, w
-	theReaper.start(pid, nil)
-	for group := range g.groups {
-		if _, err := fmt.Fprintf(w, "+ %d\n", group); err != nil {
+	for ward := range g.wards {
+		if _, err := fmt.Fprintf(w, "+ %s\n", ward); err != nil {
 			g.drop()
 			return
 		}
 	}
 }
 
-// drop ends the shell: the groups it still knows are removed first, so that the end of its input kills nothing.
+// drop ends the shell: it is killed first, so that the end of its input kills nothing.
 func (g *guardian) drop() {
 	if g.pipe == nil {
 		return

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/shirou/gopsutil/v4/process"
+	"golang.org/x/sys/unix"
 )
 
 // reaper waits for the processes of all sessions with one goroutine, not one thread per child. It waits by
@@ -33,17 +33,35 @@ const lostStatus = syscall.WaitStatus(0x7f)
 
 var theReaper = &reaper{groups: map[int]*watch{}}
 
+// launch starts a process that leads its group, and watches the group from its beginning.
+func (r *reaper) launch(fork func() (int, error), exited func(int, syscall.WaitStatus)) (int, error) {
+	r.mu.Lock()
+	pid, err := fork()
+	if err == nil {
+		r.watch(pid, exited)
+	}
+	r.mu.Unlock()
+	if err == nil {
+		r.sweep()
+	}
+	return pid, err
+}
+
 // start begins to watch the group. The caller holds no child yet whose death could be missed: sweep runs after.
 func (r *reaper) start(group int, exited func(int, syscall.WaitStatus)) {
 	r.mu.Lock()
+	r.watch(group, exited)
+	r.mu.Unlock()
+	r.sweep()
+}
+
+func (r *reaper) watch(group int, exited func(int, syscall.WaitStatus)) {
 	r.groups[group] = &watch{exited: exited}
 	if r.signal == nil {
 		r.signal, r.done = make(chan os.Signal, 1), make(chan struct{})
 		signal.Notify(r.signal, syscall.SIGCHLD)
 		go r.run(r.signal, r.done)
 	}
-	r.mu.Unlock()
-	r.sweep()
 }
 
 // release says that nobody is interested in the group any more; it is watched until its last process is reaped.
@@ -101,6 +119,7 @@ func (r *reaper) sweep() {
 			break
 		}
 	}
+	r.reapOrphans()
 	if len(r.groups) == 0 && r.signal != nil {
 		signal.Stop(r.signal)
 		close(r.done)
@@ -112,26 +131,22 @@ func (r *reaper) sweep() {
 	}
 }
 
-// orphans reaps dead keepers that nobody knows: forked by an engine that was killed before it could tell. They have
-// the given name, no watched group, and this process for a parent.
-func (r *reaper) orphans(name string) {
-	pids, err := process.Pids()
+// reapOrphans collects what sessions have left to this process: dead children that are in a terminal session of
+// another process, as all that descend from a child of this package are, and in no group that is watched. Other
+// packages wait for theirs. The caller holds the lock.
+func (r *reaper) reapOrphans() {
+	own, err := unix.Getsid(0)
 	if err != nil {
 		return
 	}
-	for _, pid := range pids {
-		p := process.Process{Pid: pid}
-		if parent, err := p.Ppid(); err != nil || int(parent) != os.Getpid() {
-			continue
+	for pid := nextZombie(); pid > 0; pid = nextZombie() {
+		sid, err := unix.Getsid(pid)
+		group, groupErr := syscall.Getpgid(pid)
+		if _, watched := r.groups[group]; err != nil || groupErr != nil || sid == own || watched {
+			return
 		}
-		if n, err := p.Name(); err != nil || n != name {
-			continue
+		if got, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); got != pid {
+			return
 		}
-		r.mu.Lock()
-		group, err := syscall.Getpgid(int(pid))
-		if _, watched := r.groups[group]; err == nil && !watched {
-			syscall.Wait4(int(pid), nil, syscall.WNOHANG, nil)
-		}
-		r.mu.Unlock()
 	}
 }

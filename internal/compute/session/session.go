@@ -409,7 +409,8 @@ func (s *Session) enter(ctx context.Context) (context.Context, func(), error) {
 }
 
 // Reset gives the session a fresh process without bindings, libraries or prewarm, and starts a new log; the old
-// one is kept aside.
+// one is kept aside. Programs that the session's code started go on: they are the caller's business, and end with the
+// session.
 func (s *Session) Reset(ctx context.Context) error {
 	ctx, leave, err := s.enter(ctx)
 	if err != nil {
@@ -424,7 +425,9 @@ func (s *Session) reset(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.replaceChild(fresh)
+	old := s.current()
+	s.setChild(fresh)
+	s.wait.Go(func() { old.Retire(fresh) })
 	s.prewarmed = false
 	if err := s.log.replace(nil, ""); err != nil {
 		s.note("log", "the log cannot be written: "+err.Error())
