@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -56,6 +57,61 @@ func TestDeaths(t *testing.T) {
 	}
 	if got := s.end(); got != 0 {
 		t.Errorf("status %d", got)
+	}
+}
+
+// TestNothingLeft: what a session's code put into the background, wherever it went,
+// ends with the session and with the server, however that ends.
+func TestNothingLeft(t *testing.T) {
+	t.Parallel()
+	sources := []string{
+		`Sys.command "setsid sh -c 'echo $$; exec sleep 1000' &";;`,
+		`(match Unix.fork () with
+		  | 0 -> ignore (Unix.setsid ());
+		    (match Unix.fork () with 0 -> Unix.execvp "sleep" [|"sleep"; "1000"|] | pid -> Printf.printf "%d\n%!" pid; Unix._exit 0)
+		  | pid -> ignore (Unix.waitpid [] pid));;`,
+		`Sys.command "setsid sh -c 'env -i sleep 1000 & echo $!; wait' &";;`,
+	}
+	background := func(s *server, pairs ...any) (pids []int) {
+		for _, source := range sources {
+			r := s.eval(source, pairs...)
+			for text := r.Stdout; ; {
+				if pid, err := strconv.Atoi(strings.TrimSpace(text)); err == nil {
+					pids = append(pids, pid)
+					break
+				}
+				r = s.eval("Unix.sleepf 0.01;;", pairs...)
+				text = r.LateStdout + r.Stdout
+			}
+		}
+		for _, pid := range pids {
+			if !running(pid) {
+				t.Errorf("process %d does not run", pid)
+			}
+		}
+		return pids
+	}
+	for _, groups := range []string{"on", "off"} {
+		for name, end := range map[string]func(*server){
+			"restart": func(s *server) { s.call("restart_local_session", "session", "w") },
+			"input":   func(s *server) { s.in.Close(); <-s.ended },
+			"SIGTERM": func(s *server) { s.signal(syscall.SIGTERM); <-s.ended },
+			"SIGKILL": func(s *server) { s.signal(syscall.SIGKILL); <-s.ended },
+		} {
+			t.Run(name+", control groups "+groups, func(t *testing.T) {
+				t.Parallel()
+				s := start(t, setting{"TOPSIDE_CGROUPS", groups})
+				s.call("start_local_session", "session", "w")
+				theirs, ours := background(s, "session", "w"), background(s)
+				end(s)
+				gone(t, theirs)
+				if name != "restart" {
+					gone(t, ours)
+				} else if !running(ours[0]) {
+					t.Error("the other session's process ended")
+				}
+			})
+		}
 	}
 }
 

@@ -38,6 +38,17 @@ while read -r op w; do
   esac
 done
 exec 2>/dev/null
+kin() {
+  k=$(grep -lzs "^$mark" /proc/[0-9]*/environ | sed 's/[^0-9]//g')
+  cat /proc/[0-9]*/stat | awk -v k="$k" '
+    BEGIN { n = split(k, a); for (i = 1; i <= n; i++) kin[a[i]] = 1 }
+    { pid = $1; sub(/.*\) /, ""); parent[pid] = $2 }
+    END {
+      do { more = 0; for (p in parent) if (!(p in kin) && parent[p] in kin) { kin[p] = 1; more = 1 } } while (more)
+      for (p in kin) print p
+    }' || echo $k
+}
+left=$(kin)
 for w; do
   case $w in -*) kill -9 "$w" ;; esac
 done
@@ -52,11 +63,11 @@ for w; do
     done ;;
   esac
 done
-for n in 1 2 3; do
-  for e in $(grep -lzs "^$mark" /proc/[0-9]*/environ); do
-    p=${e#/proc/}
-    kill -9 "${p%/environ}"
-  done
+n=0
+while [ -n "$left" ] && [ $n -lt 20 ]; do
+  kill -9 $left
+  left=$(kin)
+  n=$((n+1))
 done
 exit 0
 `
