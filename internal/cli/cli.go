@@ -59,6 +59,11 @@ func Main(args []string, s Streams) int {
 		// The inside of a JavaScript session, started by a server.
 		return javascript.Main(rest[1:])
 	}
+	if len(rest) > 0 {
+		if status, ok := fleetMain(s, rest[0], rest[1:]); ok {
+			return status
+		}
+	}
 	if name == "topside" && len(rest) > 0 && (rest[0] == "topup" || rest[0] == "topup-opt") {
 		// It watches signals itself.
 		name, rest = rest[0], rest[1:]

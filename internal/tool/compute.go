@@ -132,6 +132,9 @@ func (c *Computer) Close() error {
 	return err
 }
 
+// Live counts the sessions that run.
+func (c *Computer) Live() int { return c.pool.Running() }
+
 // Engines lists the engines, the default one first.
 func (c *Computer) Engines() []EngineStatus { return c.engines }
 

@@ -469,6 +469,17 @@ func (p *Pool) List() []Listing {
 	return all
 }
 
+// Running counts the sessions that have a process, the default one included.
+func (p *Pool) Running() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.sessions)
+	if p.local != nil {
+		n++
+	}
+	return n
+}
+
 // Touch notes an answered call of a named session.
 func (p *Pool) Touch(name string) { p.registry.touch(name) }
 
