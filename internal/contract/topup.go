@@ -250,7 +250,7 @@ const topupText = `A persistent OCaml toplevel: what one eval binds, later calls
 
 Work in steps: give intermediate results names, and recall them with env and lookup instead of computing or printing them again.
 
-Save points: checkpoint keeps the phrases so far under a label, restore brings them back; both survive restarts. Prefer restore to reset.
+Save points: checkpoint keeps the phrases so far under a label, restore brings them back; both survive restarts. Prefer restore to reset. restore with the label previous brings back what a session had before its last reset or restart, or before this server was started.
 
 Files: push_file and pull_file copy between this machine and a started host, up to TOPUP_XFER_MAX_BYTES (16 MiB by default).
 

@@ -5,7 +5,7 @@ package tool
 const (
 	topupEval = `Evaluate one or more OCaml phrases in the persistent toplevel; bindings stay for later calls. Returns value_repr, type, stdout, stderr, warnings and error (null for success; else phase, location, message). ` +
 		`timeout, in seconds, interrupts the evaluation and keeps the session. An oversized value_repr, stdout or stderr is cut with a marker "…[+N bytes; full at <path>]" and written whole to the path in its *_overflow field. ` +
-		`Threads and domains that the source starts are the caller's business: they survive reset, and what they print later may land in another capture, so join them first. ` +
+		`Work that the source leaves in the background is the caller's business: programs survive reset and end with the session, threads and domains end with a reset, and what they print later may land in another capture, so wait for them first. ` +
 		`Pass session or host (not both) to evaluate in a named local session or on another host.`
 	topupEvalBatch = `Evaluate a list of sources one after the other; later ones see the bindings of earlier ones. Stops after the first whose error is not null. Returns results, one for every source that was evaluated, and stopped_on_error, true when sources were left out. ` +
 		`timeout is per source. It saves round trips in tight loops, above all with host or session.`
@@ -19,7 +19,7 @@ const (
 	topupCheckpoint = `Save the session's phrase log under a label as plain OCaml source, <label>.ml in TOPUP_CHECKPOINT_DIR (~/.topup/checkpoints by default). A label has letters, digits, '.', '_' and '-', no leading dot and no '..'; one that exists is overwritten. ` +
 		`Needs phrase logging (TOPUP_LOG not off). Take one before an experiment and restore it after.`
 	topupRestore = `Reset the session and replay the checkpoint with this label, which becomes its phrase log. Returns what eval returns: an error that is not null means that a phrase failed and that the phrases before it are the state. ` +
-		`Side effects happen again. Loaded archives are not in the log: load them first thing afterwards. Needs phrase logging.`
+		`The label previous, unless a checkpoint has it, means what the session had before its last reset, restore or restart, or before this server was started. Side effects happen again. Loaded archives are not in the log: load them first thing afterwards. Needs phrase logging.`
 	topupCompile = `Promote the session to a native program: its phrase log becomes a dune project in the folder out (absolute), which is built, and the program is out/main.exe. entry is a name in scope of type unit -> _ that the program calls. ` +
 		`The folder is made if needed and refused if it holds anything but an earlier promotion (file .topup-promote). libraries are findlib packages beside those that the session required. ` +
 		`ok is false when the build failed; build_log says why. Needs phrase logging and dune on PATH; restore a clean checkpoint first if the log holds experiments.`

@@ -7,8 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"topside/internal/compute/engine"
 )
@@ -51,11 +53,66 @@ func (s *Session) checkpointPath(what, label string) (string, error) {
 	return filepath.Join(s.o.CheckpointDir, label+s.o.Language.Capabilities().Extension), nil
 }
 
-// A plainLanguage needs more in a file than in a session. Plain adds it, and Phrases blanks it out again.
+// Previous is the label of the history before this one, wherever nobody saved a checkpoint under it: the log that the
+// last reset, restore or restart of the session, or an earlier server, has put aside.
+const Previous = "previous"
+
+// A plainLanguage needs more in a file than in a session. Plain adds it, a title in a comment included where the
+// language has one, and Phrases blanks out what a session must not evaluate.
 type plainLanguage interface {
-	Plain(log string) string
+	Plain(log, title string) string
 	Phrases(file string) string
 }
+
+// plain is a log as a file that a person can read and run.
+func (s *Session) plain(log, label string) string {
+	l, ok := s.o.Language.(plainLanguage)
+	if !ok {
+		return log
+	}
+	name := s.o.Name
+	if name == "" {
+		name = "local"
+	}
+	return l.Plain(log, fmt.Sprintf("checkpoint %s of the session %q, %s", label, name, time.Now().UTC().Format(time.RFC3339)))
+}
+
+// adopt makes a checkpoint of a log that another server has left, under a label that is free, and puts the log aside.
+func (s *Session) adopt(path string) (label string, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(s.o.CheckpointDir, 0o700); err != nil {
+		return "", err
+	}
+	ext := s.o.Language.Capabilities().Extension
+	base := strings.TrimSuffix(filepath.Base(s.log.wanted), ext)
+	base = strings.Trim(outsideLabel.ReplaceAllString(base, "_"), ".")
+	base = fmt.Sprintf("%.60s-second-%s", base, info.ModTime().UTC().Format("20060102-150405"))
+	label = base
+	for n := 2; ; n++ {
+		_, err := os.Lstat(filepath.Join(s.o.CheckpointDir, label+ext))
+		if errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err != nil || n > 99 {
+			return "", errors.Join(err, errors.New("no label is free"))
+		}
+		label = fmt.Sprintf("%s-%d", base, n)
+	}
+	if err := WriteAtomic(filepath.Join(s.o.CheckpointDir, label+ext), []byte(s.plain(string(text), label)), 0o600); err != nil {
+		return "", err
+	}
+	return label, putAside(path)
+}
+
+// outsideLabel matches what a label may not have.
+var outsideLabel = regexp.MustCompile(`[^A-Za-z0-9._-]|\.(?:\.)+`)
 
 // phrasesOf is what of a file a session evaluates; every place in it is that of the file.
 func (s *Session) phrasesOf(file string) string {
@@ -79,11 +136,7 @@ func (s *Session) Checkpoint(ctx context.Context, label string) (string, error) 
 	if err := os.MkdirAll(s.o.CheckpointDir, 0o700); err != nil {
 		return "", usage("checkpoint: %v", err)
 	}
-	text := s.log.Text()
-	if l, ok := s.o.Language.(plainLanguage); ok {
-		text = l.Plain(text)
-	}
-	if err := WriteAtomic(path, []byte(text), 0o600); err != nil {
+	if err := WriteAtomic(path, []byte(s.plain(s.log.Text(), label)), 0o600); err != nil {
 		return "", usage("checkpoint: %v", err)
 	}
 	return path, nil
@@ -119,6 +172,11 @@ func (s *Session) Restore(ctx context.Context, label string) (Result, error) {
 	}
 	defer leave()
 	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && label == Previous {
+		path = s.log.previous()
+		text, err = os.ReadFile(path)
+	}
+	file, _ := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Result{}, usage("no such checkpoint: %s", label)
 	}
@@ -144,7 +202,7 @@ func (s *Session) Restore(ctx context.Context, label string) (Result, error) {
 	})
 	if r.Err != nil {
 		// The log has only what came before the failure: the places are in the checkpoint.
-		r.moveTo(path, s.log.Path())
+		r.moveTo(s.log.whereabouts(path, file), s.log.Path())
 	}
 	return r, err
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -39,8 +40,23 @@ func TestJavaScript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, _ := os.ReadFile(path); !strings.HasPrefix(string(b), "var n = 1;\nvar add = (a, b) => a + b;\nvar twice = function") || filepath.Ext(path) != ".js" {
+	b, _ := os.ReadFile(path)
+	head, program, _ := strings.Cut(string(b), "\n\n")
+	if !strings.HasPrefix(program, "var n = 1;\nvar add = (a, b) => a + b;\nvar twice = function") || filepath.Ext(path) != ".js" {
 		t.Errorf("%s", b)
+	}
+	for line := range strings.Lines(head) {
+		if !strings.HasPrefix(line, "// ") {
+			t.Errorf("not a comment: %s", line)
+		}
+	}
+	if !strings.HasPrefix(head, `// topside: checkpoint js of the session "local", 20`) || !strings.Contains(head, "node FILE") || !strings.Contains(head, "goja") {
+		t.Errorf("%s", head)
+	}
+	run := exec.Command("node", "-")
+	run.Stdin = strings.NewReader(string(b) + "\nconsole.log(n, kept, new Box(3).v)")
+	if out, err := run.CombinedOutput(); err != nil || string(out) != "42 5 3\n" {
+		t.Errorf("node: %v %s", err, out)
 	}
 	w.eval("n = 0")
 	if r, err := w.Restore(w.ctx, "js"); err != nil || r.Err != nil {
@@ -48,6 +64,12 @@ func TestJavaScript(t *testing.T) {
 	}
 	if got := w.value("n"); got != "42" {
 		t.Error(got)
+	}
+	if path, err = w.Checkpoint(w.ctx, "again"); err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := os.ReadFile(path); strings.Count(string(b), "// topside: ") != 1 {
+		t.Errorf("headers: %s", b)
 	}
 	bs, err := w.Env(w.ctx, false, "")
 	if err != nil || len(bs) != 5 {

@@ -175,21 +175,45 @@ func (l *Log) others() []string {
 	own := l.Path()
 	var left []string
 	for n := 2; n <= keptOthers; n++ {
-		path := numbered(l.wanted, n)
-		info, err := os.Stat(path)
-		if err != nil || info.Size() == 0 || !info.Mode().IsRegular() || path == own {
-			continue
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			continue
-		}
-		if tryLock(f) == nil {
+		if path := numbered(l.wanted, n); path != own && abandoned(path) {
 			left = append(left, path)
 		}
-		f.Close()
 	}
 	return left
+}
+
+// abandoned tells whether a file holds something and no server uses it.
+func abandoned(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || info.Size() == 0 || !info.Mode().IsRegular() {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return tryLock(f) == nil
+}
+
+// left tells whether an earlier run has left a log at the configured path.
+func (l *Log) left() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.file == nil && abandoned(l.wanted)
+}
+
+// previous is the file of the history before this one: what an earlier run left, or what was put aside last.
+func (l *Log) previous() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.file != nil:
+		return l.path + ".1"
+	case abandoned(l.wanted):
+		return l.wanted
+	}
+	return l.wanted + ".1"
 }
 
 // putAside renames the file to path.1 and moves the older ones up; what was path.5 is gone.
@@ -201,6 +225,18 @@ func putAside(path string) error {
 		}
 	}
 	return os.Rename(path, path+".1")
+}
+
+// whereabouts is the path of a file that may have been put aside since it was at the given one.
+func (l *Log) whereabouts(path string, file os.FileInfo) string {
+	current := l.Path()
+	for n := 1; n <= keptLogs && file != nil; n++ {
+		aside := fmt.Sprintf("%s.%d", current, n)
+		if info, err := os.Stat(aside); err == nil && os.SameFile(info, file) {
+			return aside
+		}
+	}
+	return path
 }
 
 // resume claims the file and returns what an earlier run left in it; "" when there is none.

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -147,24 +146,40 @@ func (s *Session) begin(ctx context.Context) error {
 		}
 		s.prewarmed = true
 	}
-	if s.o.Resume && s.log.Enabled() {
-		defer s.tellOfOthers()
-		text, err := s.log.resume()
-		if err != nil {
-			s.note("log", "the log of the earlier run cannot be read: "+err.Error())
-			return nil
+	if !s.log.Enabled() {
+		return nil
+	}
+	defer s.keepOthers()
+	if !s.o.Resume {
+		if s.log.left() {
+			s.note("left", fmt.Sprintf("an earlier run left a log of this session, which is not evaluated: restore with the label %q brings it back", Previous))
 		}
-		if text != "" {
-			return s.resumeLog(ctx, text)
-		}
+		return nil
+	}
+	text, err := s.log.resume()
+	if err != nil {
+		s.note("log", "what an earlier run may have left cannot be read, and nothing will be kept: "+err.Error())
+		return nil
+	}
+	if text != "" {
+		return s.resumeLog(ctx, text)
 	}
 	return nil
 }
 
-// tellOfOthers names the logs that servers have left which ran beside the owner of this one.
-func (s *Session) tellOfOthers() {
-	if left := s.log.others(); len(left) > 0 {
-		s.note("others", fmt.Sprintf("a second server has left a log of this session beside it, which is not evaluated: %s (to go on with it, copy it to a checkpoint and restore that)", strings.Join(left, ", ")))
+// keepOthers makes checkpoints of the logs that servers have left which ran beside the owner of this one: two states
+// cannot be merged, and both are wanted.
+func (s *Session) keepOthers() {
+	if s.o.CheckpointDir == "" {
+		return
+	}
+	for _, path := range s.log.others() {
+		label, err := s.adopt(path)
+		if err != nil {
+			s.note("others", fmt.Sprintf("a second server has left a log of this session, %s, which cannot be made a checkpoint: %v", path, err))
+		} else {
+			s.note("", fmt.Sprintf("a second server that ran at the same time has left a log of this session; it is the checkpoint %s now", label))
+		}
 	}
 }
 

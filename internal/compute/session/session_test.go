@@ -683,24 +683,86 @@ func TestTwoServers(t *testing.T) {
 	}
 }
 
-// TestLeftLog: the log of a second server is named when it has ended.
+// TestLeftLog: the log of a second server becomes a checkpoint when it has ended.
 func TestLeftLog(t *testing.T) {
+	for _, resume := range []bool{true, false} {
+		dir := t.TempDir()
+		again := func(o *Options) { o.Resume = resume }
+		a := openIn(t, dir, again)
+		b := openIn(t, dir, again)
+		a.eval("let a = 1;;")
+		b.eval("let b = 2;;")
+		a.Session.Close()
+		a = openIn(t, dir, func(o *Options) { o.Resume = true })
+		if r := a.eval("a;;"); len(r.Notes) != 0 {
+			t.Errorf("in use: %v", r.Notes)
+		}
+		a.Session.Close()
+		b.Session.Close()
+		a = openIn(t, dir, again)
+		r := a.eval("1;;")
+		labels, err := a.Checkpoints()
+		if err != nil || len(labels) != 1 || !strings.HasPrefix(labels[0], "history-second-20") || !strings.Contains(strings.Join(r.Notes, "; "), labels[0]) {
+			t.Fatalf("%v %v %v", labels, err, r.Notes)
+		}
+		if r, err := a.Restore(a.ctx, labels[0]); err != nil || r.Err != nil || a.value("b;;") != "2" {
+			t.Errorf("%v %+v", err, r.Err)
+		}
+		a.Session.Close()
+		a = openIn(t, dir, func(o *Options) { o.Resume = true })
+		if r := a.eval("b;;"); len(r.Notes) != 0 {
+			t.Errorf("told again: %v", r.Notes)
+		}
+	}
+}
+
+// TestPrevious: the history before this one comes back under its label, whatever put it aside.
+func TestPrevious(t *testing.T) {
 	dir := t.TempDir()
-	a := openIn(t, dir, nil)
-	b := openIn(t, dir, nil)
-	a.eval("let a = 1;;")
-	b.eval("let b = 2;;")
-	a.Session.Close()
-	a = openIn(t, dir, func(o *Options) { o.Resume = true })
-	if r := a.eval("a;;"); len(r.Notes) != 0 {
-		t.Errorf("in use: %v", r.Notes)
+	w := openIn(t, dir, nil)
+	if _, err := w.Restore(w.ctx, Previous); err == nil || err.Error() != "no such checkpoint: previous" {
+		t.Errorf("there is none: %v", err)
 	}
-	a.Session.Close()
-	b.Session.Close()
-	a = openIn(t, dir, func(o *Options) { o.Resume = true })
-	if r := a.eval("a;;"); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], b.Log().Path()) {
-		t.Errorf("%v", r.Notes)
+	previous := func(name, want string) {
+		t.Helper()
+		if r, err := w.Restore(w.ctx, Previous); err != nil || r.Err != nil {
+			t.Fatalf("%v %+v", err, r.Err)
+		}
+		if got := w.value(name); got != want {
+			t.Errorf("%s is %s", name, got)
+		}
 	}
+	w.eval("let a = 1;;")
+	if err := w.Reset(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	previous("a;;", "1") // before anything else is evaluated
+	w.Session.Close()
+
+	w = openIn(t, dir, nil)
+	r := w.eval("let b = 2;;")
+	if r.Err != nil || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], Previous) {
+		t.Errorf("%+v", r)
+	}
+	previous("a;;", "1") // after something else was
+	previous("b;;", "2") // and there again
+	w.Session.Close()
+
+	w = openIn(t, dir, nil)
+	previous("b;;", "2") // before anything was evaluated
+	w.Session.Close()
+
+	// A failing one is in the file that was put aside.
+	os.WriteFile(w.Log().Path(), []byte("let c = 1;;\nlet d = c + true;;\n"), 0o600)
+	w = openIn(t, dir, nil)
+	if r, err := w.Restore(w.ctx, Previous); err != nil || r.Err == nil || r.Err.Location.Line != 2 || r.Err.Location.File != w.Log().Path()+".1" {
+		t.Errorf("%v %+v", err, r.Err)
+	}
+
+	// One that somebody saved under that label comes first.
+	os.MkdirAll(filepath.Join(dir, "checkpoints"), 0o700)
+	os.WriteFile(filepath.Join(dir, "checkpoints", "previous.ml"), []byte("let mine = 9"), 0o600)
+	previous("mine;;", "9")
 }
 
 // TestRotation: five logs are kept.

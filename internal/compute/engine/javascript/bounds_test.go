@@ -9,6 +9,9 @@ import (
 	"topside/internal/compute/engine"
 )
 
+// patience is far more than a bounded preview needs, and far less than an unbounded one.
+const patience = 30 * time.Second
+
 // TestWorkIsBounded: the preview of a value costs what is shown of it, not what it holds.
 func TestWorkIsBounded(t *testing.T) {
 	t.Parallel()
@@ -32,7 +35,7 @@ func TestWorkIsBounded(t *testing.T) {
 		if r.Failure != nil || !strings.Contains(text(r.Value), want) {
 			t.Errorf("%s: %+v %.200s", source, r.Failure, text(r.Value))
 		}
-		if d := time.Since(start); d > 3*time.Second {
+		if d := time.Since(start); d > patience {
 			t.Errorf("%s took %v", source, d)
 		}
 	}
@@ -41,7 +44,7 @@ func TestWorkIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := time.Since(start); d > 2*time.Second {
+	if d := time.Since(start); d > patience {
 		t.Errorf("env took %v", d)
 	}
 	for _, b := range found {

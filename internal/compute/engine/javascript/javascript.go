@@ -6,6 +6,7 @@ package javascript
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"regexp"
 	"runtime/debug"
@@ -82,5 +83,21 @@ func (l *Language) Entry(text, kind, arg string) string {
 	}
 	return text + ";\n"
 }
+
+// header matches the comment that Plain writes.
+var header = regexp.MustCompile(`^// topside: .*\n(?:// .*\n)*\n`)
+
+// Plain is a log with a comment that says what it is and how to run it.
+func (l *Language) Plain(log, title string) string {
+	return fmt.Sprintf(`// topside: %s
+// JavaScript, of the engine %s. It runs as it is with any other: node FILE
+// (FILE.mjs where it awaits and node is older than 22). In a session, the tool
+// restore evaluates it; so does load.
+
+`, strings.ReplaceAll(title, "\n", " "), gojaVersion()) + header.ReplaceAllString(log, "")
+}
+
+// Phrases is the file itself: a comment is no statement.
+func (l *Language) Phrases(file string) string { return file }
 
 var _ engine.Language = (*Language)(nil)

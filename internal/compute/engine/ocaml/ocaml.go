@@ -159,8 +159,9 @@ const findlib = "#use \"topfind\";;"
 
 var requires = regexp.MustCompile(`(?m)^\s*#\s*(?:require|thread|predicates|ppx|camlp4[or])\b`)
 
-// Plain is a log as a file that `ocaml` runs: findlib's directives need findlib.
-func (l *Language) Plain(log string) string {
+// Plain is a log as a file that `ocaml` runs: findlib's directives need findlib. It has no title: the contract has the
+// log's own text and lines.
+func (l *Language) Plain(log, _ string) string {
 	if !requires.MatchString(log) || strings.HasPrefix(log, findlib) {
 		return log
 	}
