@@ -260,7 +260,7 @@ func ComputeTools(c *Computer) []*Tool {
 		},
 		{
 			Name:        "reset",
-			Description: "Empty a session; its log is put aside. Prefer restore.",
+			Description: "Empty a session; restore previous undoes it.",
 			Input:       []Property{name},
 			Annotations: writes, Output: replyOf(), Handler: c.reset,
 		},
@@ -284,7 +284,7 @@ func ComputeTools(c *Computer) []*Tool {
 		},
 		{
 			Name:        "restore",
-			Description: "Replace the session's state by a checkpoint, also another session's.",
+			Description: "Replace the session's state by a checkpoint, also another session's; previous is its own before the last reset.",
 			Input:       []Property{label, name, wait},
 			Annotations: writes, Output: replyOf(), Handler: c.restore,
 		},
