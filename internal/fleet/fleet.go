@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -59,6 +60,8 @@ type Options struct {
 	Registry *host.Registry
 	// SSHConfig is an OpenSSH configuration whose hosts count as known; "" takes none.
 	SSHConfig string
+	// Allow are patterns (path.Match) of hosts that may be used without being known.
+	Allow []string
 	// SSH is the ssh to run.
 	SSH ssh.Client
 	// Program is topside on hosts: "topside" if empty.
@@ -130,8 +133,19 @@ func (f *Fleet) Known() []host.Entry {
 	return known
 }
 
-// Entry returns the entry of a known host; others give a *host.UnknownError or a
-// *host.InvalidError.
+// allows reports whether a host may be used without being known.
+func (f *Fleet) allows(name string) bool {
+	return slices.ContainsFunc(f.o.Allow, func(pattern string) bool {
+		ok, err := path.Match(pattern, name)
+		return ok && err == nil
+	})
+}
+
+// Any reports whether a host is known, or any is allowed.
+func (f *Fleet) Any() bool { return len(f.o.Allow) > 0 || len(f.Known()) > 0 }
+
+// Entry returns the entry of a host that is known or allowed; others give a
+// *host.UnknownError or a *host.InvalidError.
 func (f *Fleet) Entry(name string) (host.Entry, error) {
 	if err := host.CheckName(name); err != nil {
 		return host.Entry{}, err
@@ -145,6 +159,9 @@ func (f *Fleet) Entry(name string) (host.Entry, error) {
 			return e, nil
 		}
 	}
+	if f.allows(name) {
+		return host.Entry{Name: name, Source: host.AllowedSource}, nil
+	}
 	names := make([]string, len(known))
 	for i, e := range known {
 		names[i] = e.Name
@@ -154,7 +171,13 @@ func (f *Fleet) Entry(name string) (host.Entry, error) {
 
 // Select returns the hosts that a selection stands for; see host.Select.
 func (f *Fleet) Select(selection []string) ([]string, error) {
-	return host.Select(selection, f.Known())
+	known := f.Known()
+	for _, name := range selection {
+		if !slices.ContainsFunc(known, func(e host.Entry) bool { return e.Name == name }) && host.CheckName(name) == nil && f.allows(name) {
+			known = append(known, host.Entry{Name: name, Source: host.AllowedSource})
+		}
+	}
+	return host.Select(selection, known)
 }
 
 // Permit tells whether a host's entry lets a tool be called.

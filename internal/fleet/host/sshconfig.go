@@ -29,6 +29,9 @@ func FromSSHConfig(path, home string) []Entry {
 // SSHConfigSource is the Source of entries from the OpenSSH configuration.
 const SSHConfigSource = "ssh config"
 
+// AllowedSource is the Source of hosts that the configuration allows unregistered.
+const AllowedSource = "allowed"
+
 type sshConfig struct {
 	home    string
 	files   int

@@ -183,6 +183,9 @@ type thresholdInFile struct {
 	Slack *float64 `json:"slack,omitempty"`
 }
 
+// fleetKey is the part of the file that says which hosts there are (docs/fleet.md).
+const fleetKey = "fleet"
+
 var knownKeys = []string{"version", "theme", "layout", "interval_ms", "thresholds", "policy", "keybindings", "suppressed"}
 
 // Parse reads the content of a configuration file. What is missing has its
@@ -236,6 +239,9 @@ func Parse(data []byte) (Config, error) {
 		return c, err
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.Unknown)) {
+		if key == fleetKey {
+			continue // kept as it is, and read by those who need it
+		}
 		c.remark("%s: not known to this version; it is kept in the file", key)
 	}
 	return c, nil
