@@ -30,7 +30,9 @@ const (
 type attachment struct {
 	d      *Daemon
 	conn   io.ReadWriteCloser
-	in     *frame.Reader
+	turn   *frame.Turn
+	in     *frame.Reader // owned by who has the turn
+	broke  error         // likewise: why the connection is over
 	out    *frame.Writer
 	files  *transfer.Server
 	ctx    context.Context
@@ -43,7 +45,12 @@ type attachment struct {
 
 // attach serves frames on conn until its end, and closes it.
 func (d *Daemon) attach(conn io.ReadWriteCloser) {
-	a := &attachment{d: d, conn: conn, in: frame.NewReader(conn, d.c.MaxMessage), out: frame.NewWriter(conn)}
+	var from io.Reader = conn
+	if c, ok := conn.(interface{ input() io.Reader }); ok {
+		from = c.input()
+	}
+	a := &attachment{d: d, conn: conn, turn: frame.NewTurn(), in: frame.NewReader(frame.NewPatient(from), d.c.MaxMessage), out: frame.NewWriter(conn)}
+	a.turn.Take()
 	a.ctx, a.cancel = context.WithCancel(d.ctx)
 	stop := context.AfterFunc(a.ctx, a.close)
 	defer stop()
@@ -64,8 +71,8 @@ func (d *Daemon) attach(conn io.ReadWriteCloser) {
 		d.c.Logger.Warn("a front end was refused", "error", err)
 		return
 	}
-	err := a.read()
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) {
+	err := a.keep()
+	if err != nil && !errors.Is(err, errOver) && !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) {
 		d.c.Logger.Info("a connection broke", "front", a.front.id, "error", err)
 	}
 }
@@ -76,6 +83,7 @@ func (a *attachment) close() {
 		a.cancel()
 		a.out.Close()
 		a.conn.Close()
+		a.turn.Close()
 	})
 }
 
@@ -177,28 +185,68 @@ func (a *attachment) welcome(h frame.Hello) (*frame.Welcome, error) {
 	return w, nil
 }
 
-func (a *attachment) read() error {
+// errOver is a connection that its front end has ended in order.
+var errOver = errors.New("the front end has ended the connection")
+
+// keep reads the connection while the tool server does not, until its end.
+func (a *attachment) keep() error {
 	for {
-		kind, body, err := a.in.Next()
-		if err != nil {
-			return err
-		}
-		a.heard.Store(time.Now().UnixNano())
-		switch kind {
-		case frame.Message:
-			err = a.front.fromFront(a, body)
-		case frame.Control:
-			var end bool
-			if end, err = a.control(body); end {
-				return nil
+		for {
+			message, err := a.step()
+			if err != nil {
+				return err
 			}
-		case frame.Data:
-			stream, chunk := frame.SplitData(body)
-			err = a.files.Data(stream, chunk)
+			if message && a.front.stream.reads() {
+				break // the tool server reads the next one for itself
+			}
 		}
-		if err != nil {
-			return err
+		a.turn.Give(false)
+		for free := false; !free; free = a.turn.Take() {
+			select {
+			case <-a.turn.Called():
+			case <-a.ctx.Done():
+				return os.ErrClosed
+			}
 		}
+	}
+}
+
+// readMessage reads the connection for the tool server, if nobody else does, until a
+// message has come; false if it has not.
+func (a *attachment) readMessage() bool {
+	if !a.turn.Take() {
+		return false
+	}
+	message := false
+	for !message && a.broke == nil {
+		message, a.broke = a.step()
+	}
+	a.turn.Give(a.broke != nil)
+	return message
+}
+
+// step takes one frame, and tells whether it was a message.
+func (a *attachment) step() (message bool, err error) {
+	if a.broke != nil {
+		return false, a.broke
+	}
+	kind, body, err := a.in.Next()
+	if err != nil {
+		return false, err
+	}
+	a.heard.Store(time.Now().UnixNano())
+	switch kind {
+	case frame.Message:
+		return true, a.front.fromFront(a, body)
+	case frame.Control:
+		end, err := a.control(body)
+		if end && err == nil {
+			err = errOver
+		}
+		return false, err
+	default:
+		stream, chunk := frame.SplitData(body)
+		return false, a.files.Data(stream, chunk)
 	}
 }
 

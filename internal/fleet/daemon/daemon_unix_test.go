@@ -57,7 +57,10 @@ func run(t *testing.T, c Config) string {
 	if c.Socket == "" {
 		c.Socket = shortDir(t) + "/d.sock"
 	}
-	c.Serve, c.Version = echoes, "test"
+	if c.Serve == nil {
+		c.Serve = echoes
+	}
+	c.Version = "test"
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, done := make(chan struct{}), make(chan error, 1)
 	go func() { done <- Run(ctx, c, func() { close(ready) }) }()
@@ -427,4 +430,62 @@ func TestTheDefaultPlaceIsThisMachines(t *testing.T) {
 	if got, err := ExpandSocket("~/a/../b.sock"); err != nil || got != home+"/b.sock" {
 		t.Errorf("%q, %v", got, err)
 	}
+}
+
+// A tool server that is busy with a line holds up neither pings nor the lines that
+// wait for it, though it read the connection itself before.
+func TestAToolServerThatDoesNotReadHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	busy, free := make(chan struct{}), make(chan struct{})
+	serve := func(ctx context.Context, surface string, conn net.Conn) error {
+		near, far := net.Pipe()
+		defer near.Close()
+		go func() { _ = echoes(ctx, surface, far) }()
+		go func() { _, _ = io.Copy(conn, near) }()
+		lines := bufio.NewReader(conn)
+		for n := 0; ; n++ {
+			line, err := lines.ReadBytes('\n')
+			if err != nil {
+				return nil
+			}
+			if n == 3 {
+				close(busy)
+				<-free
+			}
+			if _, err := near.Write(line); err != nil {
+				return nil
+			}
+		}
+	}
+	p := attach(t, run(t, Config{Serve: serve}))
+	if _, refused := p.hello(frame.Hello{MinProtocol: 1, MaxProtocol: 1, Front: "a", Surface: "s"}); refused != nil {
+		t.Fatal(refused)
+	}
+	call := func(id int) {
+		p.send(frame.Message, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"echo","params":%d}`, id, id))
+	}
+	answered := func(id int) {
+		t.Helper()
+		if _, got := p.next(); got != fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":%d}`, id, id) {
+			t.Fatalf("answer %d: %s", id, got)
+		}
+	}
+	for id := range 3 {
+		call(id + 1)
+		answered(id + 1)
+	}
+	call(4)
+	<-busy
+	call(5)
+	for range 3 {
+		p.send(frame.Control, `{"id":7,"op":"ping"}`)
+		if k, got := p.next(); k != frame.Control || !strings.Contains(got, `"id":7`) {
+			t.Fatalf("%c %s", k, got)
+		}
+	}
+	close(free)
+	answered(4)
+	answered(5)
+	call(6)
+	answered(6)
 }

@@ -137,6 +137,7 @@ func (f *front) attach(a *attachment, awaiting []uint64, w *frame.Welcome) error
 	}
 	old := f.at
 	f.at = a
+	f.stream.from(a)
 	if f.expiry != nil {
 		f.expiry.Stop()
 	}
@@ -185,6 +186,7 @@ func (f *front) detach(a *attachment, bye bool) {
 		return
 	}
 	f.at = nil
+	f.stream.from(nil)
 	f.away = time.Now()
 	asked := f.asked
 	f.asked = map[string]struct{}{}

@@ -260,6 +260,9 @@ type channel struct {
 func (c *channel) Read(b []byte) (int, error)  { return c.in.Read(b) }
 func (c *channel) Write(b []byte) (int, error) { return c.out.Write(b) }
 
+// input is what is read, so that a read can wait in the kernel.
+func (c *channel) input() io.Reader { return c.in }
+
 // SyscallConn lets small messages be written without a switch of goroutines.
 func (c *channel) SyscallConn() (syscall.RawConn, error) { return c.out.SyscallConn() }
 

@@ -13,7 +13,8 @@ import (
 
 // stream is the connection that a tool server serves: lines that a front end sends
 // wait in it, bounded, and lines that the tool server writes are taken in the
-// goroutine that writes them. It costs a call no goroutine of its own.
+// goroutine that writes them. A tool server that waits for a line reads the front
+// end's connection itself. So a call costs no goroutine of its own, nor a switch to one.
 type stream struct {
 	take func(line []byte) // takes a line of the tool server; the line is its own
 	max  int               // the longest line, in bytes
@@ -21,12 +22,19 @@ type stream struct {
 	mu      sync.Mutex
 	waiting [][]byte
 	bytes   int
-	more    chan struct{} // has a token when something waits, or it is closed
+	more    chan struct{} // has a token when something waits, or may be read for, or it is closed
+	readers int           // who wait for more
 	closed  bool
+	source  lineSource // the connection to read for a line; nil if there is none
 
 	writing sync.Mutex
 	part    []byte // a line that is not complete
 }
+
+// lineSource is a connection that a reader of the stream may read for itself: it gives
+// the lines that come to the stream, and returns false if another reads it, or its end
+// has come.
+type lineSource interface{ readMessage() bool }
 
 // maxWaitingBytes bounds the messages that wait for the tool server.
 const maxWaitingBytes = 2 * frame.DefaultMax
@@ -46,11 +54,27 @@ func (s *stream) give(line []byte) bool {
 		s.waiting = append(s.waiting, append(line, '\n'))
 		s.bytes += len(line) + 1
 	}
+	wake := s.readers > 0
 	s.mu.Unlock()
-	if !full {
+	if wake {
 		s.wake()
 	}
 	return !full
+}
+
+// from sets the connection that readers of the stream read; nil for none.
+func (s *stream) from(source lineSource) {
+	s.mu.Lock()
+	s.source = source
+	s.mu.Unlock()
+}
+
+// reads reports whether somebody reads the stream and waits for a line: whoever reads
+// the connection may leave that to it.
+func (s *stream) reads() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.readers > 0
 }
 
 func (s *stream) wake() {
@@ -74,7 +98,7 @@ func (s *stream) Read(b []byte) (int, error) {
 			}
 		}
 		s.bytes -= n
-		closed := s.closed
+		closed, source := s.closed, s.source
 		s.mu.Unlock()
 		switch {
 		case n > 0 || len(b) == 0:
@@ -82,9 +106,28 @@ func (s *stream) Read(b []byte) (int, error) {
 		case closed:
 			s.wake() // another reader
 			return 0, io.EOF
+		case source != nil && source.readMessage():
+			continue
 		}
-		<-s.more
+		s.await()
 	}
+}
+
+// await waits until there may be something to read.
+func (s *stream) await() {
+	s.mu.Lock()
+	ready := len(s.waiting) > 0 || s.closed
+	if !ready {
+		s.readers++
+	}
+	s.mu.Unlock()
+	if ready {
+		return
+	}
+	<-s.more
+	s.mu.Lock()
+	s.readers--
+	s.mu.Unlock()
 }
 
 // Write implements net.Conn for the tool server.
@@ -120,7 +163,7 @@ func (s *stream) Write(b []byte) (int, error) {
 // Close ends the stream for both sides; what waits can still be read.
 func (s *stream) Close() error {
 	s.mu.Lock()
-	s.closed = true
+	s.closed, s.source = true, nil
 	s.mu.Unlock()
 	s.wake()
 	return nil

@@ -11,7 +11,7 @@ import (
 )
 
 // Envelope is the outside of a JSON-RPC message. Params and results stay the bytes
-// that came: fleet does not know what they mean.
+// that came, and share their memory: fleet does not know what they mean.
 type Envelope struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -26,6 +26,9 @@ func Scan(message []byte) (Envelope, error) {
 	trimmed := bytes.TrimLeft(message, " \t\r\n")
 	if len(trimmed) == 0 || trimmed[0] != '{' {
 		return e, fmt.Errorf("%w: a message is not a JSON object: %q", ErrGarbage, Excerpt(message))
+	}
+	if fast, ok := scanFast(message); ok {
+		return fast, nil
 	}
 	if err := json.Unmarshal(message, &e); err != nil {
 		return e, fmt.Errorf("%w: %v: %q", ErrGarbage, err, Excerpt(message))
@@ -113,11 +116,7 @@ func NewLines(r io.Reader, max int) *Lines {
 	if max <= 0 {
 		max = DefaultMax
 	}
-	br, ok := r.(*bufio.Reader)
-	if !ok {
-		br = bufio.NewReaderSize(r, 64<<10)
-	}
-	return &Lines{r: br, max: max}
+	return &Lines{r: buffered(r), max: max}
 }
 
 // Next returns the next line that is not blank, without its line end and the

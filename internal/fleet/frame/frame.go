@@ -59,12 +59,19 @@ var ErrTooLarge = errors.New("message exceeds the frame limit")
 // ErrGarbage is a stream that does not carry what was agreed.
 var ErrGarbage = errors.New("not the protocol of topside")
 
-// Reader cuts frames out of a stream. It is for one goroutine.
+// Reader cuts frames out of a stream. It is for one goroutine at a time.
 type Reader struct {
 	r     *bufio.Reader
 	max   int
-	head  [headLen]byte
 	chunk []byte // reused for Data
+
+	// The frame that is being read, as far as it has come: a read that a deadline
+	// interrupts is taken up again by the next one.
+	head [headLen]byte
+	have int // bytes of head, then of body
+	kind Kind
+	size int
+	body []byte // nil while the head is read
 }
 
 // NewReader returns a Reader of r that accepts messages of at most max bytes
@@ -73,19 +80,53 @@ func NewReader(r io.Reader, max int) *Reader {
 	if max <= 0 {
 		max = DefaultMax
 	}
-	br, ok := r.(*bufio.Reader)
-	if !ok {
-		br = bufio.NewReaderSize(r, 64<<10)
+	return &Reader{r: buffered(r), max: max}
+}
+
+func buffered(r io.Reader) *bufio.Reader {
+	switch r := r.(type) {
+	case *Patient:
+		return r.Reader
+	case *bufio.Reader:
+		return r
 	}
-	return &Reader{r: br, max: max}
+	return bufio.NewReaderSize(r, 64<<10)
 }
 
 // Next returns the next frame. A body of kind Data is valid until the next call,
 // other bodies belong to the caller. At a clean end it returns io.EOF, in
-// mid-frame io.ErrUnexpectedEOF.
+// mid-frame io.ErrUnexpectedEOF. After os.ErrDeadlineExceeded it may be called
+// again, and nothing is lost; other errors are final.
 func (r *Reader) Next() (Kind, []byte, error) {
-	if _, err := io.ReadFull(r.r, r.head[:]); err != nil {
-		return 0, nil, err
+	if r.body == nil {
+		if err := r.begin(); err != nil {
+			return 0, nil, err
+		}
+	}
+	for {
+		if err := r.fill(r.body); err != nil {
+			return 0, nil, midFrame(err)
+		}
+		if len(r.body) == r.size {
+			break
+		}
+		// A length alone costs the sender nothing: no more is allocated than has come.
+		grown := make([]byte, min(r.size, 2*len(r.body)))
+		copy(grown, r.body)
+		r.body = grown
+	}
+	body := r.body
+	r.have, r.body = 0, nil
+	return r.kind, body, nil
+}
+
+// begin reads the head of a frame and makes room for the body.
+func (r *Reader) begin() error {
+	if err := r.fill(r.head[:]); err != nil {
+		if r.have > 0 {
+			return midFrame(err)
+		}
+		return err
 	}
 	kind, n := Kind(r.head[0]), int(binary.BigEndian.Uint32(r.head[1:]))
 	limit := 0
@@ -97,42 +138,35 @@ func (r *Reader) Next() (Kind, []byte, error) {
 	case Data:
 		limit = MaxChunk + 4
 	default:
-		return 0, nil, fmt.Errorf("%w: frame begins with %q", ErrGarbage, r.head[:])
+		return fmt.Errorf("%w: frame begins with %q", ErrGarbage, r.head[:])
 	}
 	if n < 0 || n > limit {
-		return 0, nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, n, limit)
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, n, limit)
 	}
-	if kind == Data {
-		if n < 4 {
-			return 0, nil, fmt.Errorf("%w: data of no stream", ErrGarbage)
-		}
-		if r.chunk == nil {
-			r.chunk = make([]byte, MaxChunk+4)
-		}
-		_, err := io.ReadFull(r.r, r.chunk[:n])
-		return kind, r.chunk[:n], midFrame(err)
+	r.kind, r.size, r.have = kind, n, 0
+	if kind != Data {
+		r.body = make([]byte, min(n, step))
+		return nil
 	}
-	body, err := r.body(n)
-	return kind, body, midFrame(err)
+	if n < 4 {
+		return fmt.Errorf("%w: data of no stream", ErrGarbage)
+	}
+	if r.chunk == nil {
+		r.chunk = make([]byte, MaxChunk+4)
+	}
+	r.body = r.chunk[:n]
+	return nil
 }
 
-// body reads n bytes, and allocates no more than a step ahead of what has come: a
-// length alone costs the sender nothing.
-func (r *Reader) body(n int) ([]byte, error) {
-	body := make([]byte, min(n, step))
-	if _, err := io.ReadFull(r.r, body); err != nil {
-		return nil, err
-	}
-	for len(body) < n {
-		have := len(body)
-		grown := make([]byte, min(n, 2*have))
-		copy(grown, body)
-		if _, err := io.ReadFull(r.r, grown[have:]); err != nil {
-			return nil, err
+// fill reads until b is full, from where the last fill of it stopped.
+func (r *Reader) fill(b []byte) error {
+	for r.have < len(b) {
+		n, err := r.r.Read(b[r.have:])
+		if r.have += n; err != nil && r.have < len(b) {
+			return err
 		}
-		body = grown
 	}
-	return body, nil
+	return nil
 }
 
 func midFrame(err error) error {

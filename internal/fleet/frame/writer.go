@@ -78,20 +78,29 @@ func (w *Writer) Send(ctx context.Context, k Kind, body []byte) error {
 	return w.send(ctx, Append(make([]byte, 0, headLen+len(body)), k, body))
 }
 
-// send sends the bytes of a message.
-func (w *Writer) send(ctx context.Context, b []byte) error {
-	if err := w.over(); err != nil {
+// ErrBusy is a message that would have had to wait.
+var ErrBusy = errors.New("channel: too much waits to be sent")
+
+// TrySend is Send for who may not wait: ErrBusy where that would have to.
+func (w *Writer) TrySend(k Kind, body []byte) error {
+	b := Append(make([]byte, 0, headLen+len(body)), k, body)
+	if sent, err := w.sendNow(b); sent || err != nil {
 		return err
 	}
-	if w.direct != nil && len(b) <= maxDirect && w.queued.Load() == 0 {
-		select {
-		case <-w.turn:
-			if w.queued.Load() == 0 {
-				return w.sendDirect(b)
-			}
-			w.turn <- struct{}{}
-		default:
-		}
+	w.queued.Add(1)
+	select {
+	case w.urgent <- outgoing{bytes: b}:
+		return nil
+	default:
+		w.queued.Add(-1)
+		return ErrBusy
+	}
+}
+
+// send sends the bytes of a message.
+func (w *Writer) send(ctx context.Context, b []byte) error {
+	if sent, err := w.sendNow(b); sent || err != nil {
+		return err
 	}
 	w.queued.Add(1)
 	err := w.queue(ctx, w.urgent, outgoing{bytes: b})
@@ -99,6 +108,24 @@ func (w *Writer) send(ctx context.Context, b []byte) error {
 		w.queued.Add(-1)
 	}
 	return err
+}
+
+// sendNow writes a small message if nothing is being written, nor waits to be.
+func (w *Writer) sendNow(b []byte) (sent bool, err error) {
+	if err := w.over(); err != nil {
+		return false, err
+	}
+	if w.direct != nil && len(b) <= maxDirect && w.queued.Load() == 0 {
+		select {
+		case <-w.turn:
+			if w.queued.Load() == 0 {
+				return true, w.sendDirect(b)
+			}
+			w.turn <- struct{}{}
+		default:
+		}
+	}
+	return false, nil
 }
 
 // sendDirect has the turn, and gives it up or passes it on with what is left.

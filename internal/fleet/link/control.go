@@ -52,10 +52,15 @@ func (s *session) ask(ctx context.Context, op string, args, ok any, send sender)
 	id := s.nextAsk
 	s.asks[id] = answer
 	s.mu.Unlock()
+	s.awaiting.Add(1)
 	defer func() {
 		s.mu.Lock()
+		_, unanswered := s.asks[id]
 		delete(s.asks, id)
 		s.mu.Unlock()
+		if unanswered {
+			s.awaiting.Add(-1)
+		}
 	}()
 	n, err := frame.Request(id, op, args)
 	if err != nil {
@@ -68,6 +73,7 @@ func (s *session) ask(ctx context.Context, op string, args, ok any, send sender)
 	if err := send(ctx, frame.Control, body); err != nil {
 		return s.because(err)
 	}
+	s.turn.Keeper()
 	select {
 	case n := <-answer:
 		if n.Failed != nil {
@@ -117,6 +123,17 @@ func (s *session) Tell(ctx context.Context, op string, args any) error {
 	return s.because(s.out.Send(ctx, frame.Control, body))
 }
 
+// tellSoon sends a note that does not matter enough to wait for its sending.
+func (s *session) tellSoon(op string, args any) {
+	n, err := frame.Request(0, op, args)
+	if err != nil {
+		return
+	}
+	if body, err := n.Encode(); err == nil {
+		_ = s.out.TrySend(frame.Control, body)
+	}
+}
+
 // SendData sends a piece of a stream.
 func (s *session) SendData(ctx context.Context, stream uint32, chunk []byte) error {
 	return s.because(s.out.SendData(ctx, stream, chunk))
@@ -129,12 +146,17 @@ func (s *session) OpenStream() *frame.Stream {
 	s.nextStream++
 	st := frame.NewStream(s.nextStream)
 	s.streams[st.ID] = st
+	s.awaiting.Add(1)
+	s.turn.Keeper()
 	return st
 }
 
 // CloseStream ends a stream; what still comes for it is dropped.
 func (s *session) CloseStream(st *frame.Stream) {
 	s.mu.Lock()
+	if s.streams[st.ID] == st {
+		s.awaiting.Add(-1)
+	}
 	delete(s.streams, st.ID)
 	s.mu.Unlock()
 	st.Drain()
@@ -146,37 +168,38 @@ func (s *session) stream(id uint32) *frame.Stream {
 	return s.streams[id]
 }
 
-// note takes a control message of the daemon.
-func (s *session) note(body []byte) error {
+// note takes a control message of the daemon; answer is set if it answers a question.
+func (s *session) note(body []byte) (answer bool, err error) {
 	n, err := frame.DecodeNote(body)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if n.Op == "" {
 		s.mu.Lock()
-		answer := s.asks[n.ID]
+		asked := s.asks[n.ID]
 		delete(s.asks, n.ID)
 		s.mu.Unlock()
-		if answer == nil {
-			return s.countUnasked()
+		if asked == nil {
+			return false, s.countUnasked()
 		}
 		s.unasked = 0
-		answer <- n
-		return nil
+		s.awaiting.Add(-1)
+		asked <- n
+		return true, nil
 	}
 	if n.Op == frame.OpAck {
 		var c frame.Calls
 		if err := json.Unmarshal(n.Args, &c); err != nil {
-			return fmt.Errorf("%w: %v", frame.ErrGarbage, err)
+			return false, fmt.Errorf("%w: %v", frame.ErrGarbage, err)
 		}
 		s.l.acked(c.IDs)
-		return s.countUnasked()
+		return false, s.countUnasked()
 	}
 	if st := s.stream(n.OfStream()); st != nil {
 		s.unasked = 0
-		return st.PutNote(n)
+		return false, st.PutNote(n)
 	}
-	return s.countUnasked()
+	return false, s.countUnasked()
 }
 
 // data takes a piece of a stream.

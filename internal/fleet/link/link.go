@@ -211,6 +211,7 @@ func (l *Link) callOn(ctx context.Context, s *session, method string, params jso
 	l.next++
 	c.id = l.next
 	l.calls[c.id] = c
+	s.awaiting.Add(1)
 	l.mu.Unlock()
 
 	message, err := encodeCall(c.id, method, params)
@@ -227,6 +228,7 @@ func (l *Link) callOn(ctx context.Context, s *session, method string, params jso
 		}
 		return nil, &BrokenError{Host: l.o.Host, Work: NotStarted, Cause: err}
 	}
+	s.readFor(ctx, c)
 	select {
 	case out := <-c.done:
 		return out.result()
@@ -279,7 +281,10 @@ func encodeCall(id uint64, method string, params json.RawMessage) ([]byte, error
 
 func (l *Link) forget(c *call) {
 	l.mu.Lock()
-	delete(l.calls, c.id)
+	if l.calls[c.id] == c {
+		delete(l.calls, c.id)
+		c.session.awaiting.Add(-1)
+	}
 	l.mu.Unlock()
 }
 
@@ -541,6 +546,7 @@ func (l *Link) answered(id uint64, e frame.Envelope, size int) bool {
 		}
 	} else {
 		delete(l.calls, id)
+		c.session.awaiting.Add(-1)
 	}
 	c.done <- out
 	return true

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -41,7 +42,13 @@ type session struct {
 	latency atomic.Int64
 	ending  atomic.Bool   // the daemon was told to end
 	serving chan struct{} // a place for each request being served
-	unasked int           // owned by the reader
+
+	turn     *frame.Turn
+	frames   *frame.Reader  // owned by who has the turn; nil where lines are spoken
+	unasked  int            // likewise
+	broke    error          // likewise: why nothing can be read any more
+	patient  *frame.Patient // what frames reads, if a read of it can be interrupted
+	awaiting atomic.Int64   // calls, questions and streams that something may come for
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -65,11 +72,18 @@ func (l *Link) open(ctx context.Context) (*session, error) {
 	}
 	s := &session{
 		l: l, conn: conn, out: frame.NewWriter(conn.Writer), serving: make(chan struct{}, maxServed),
-		done: make(chan struct{}), gone: make(chan struct{}),
+		turn: frame.NewTurn(), done: make(chan struct{}), gone: make(chan struct{}),
 		asks: map[uint64]chan frame.Note{}, streams: map[uint32]*frame.Stream{},
 	}
+	if conn.Framed {
+		s.frames = frame.NewReader(conn.Reader, l.o.MaxMessage)
+		if p, ok := conn.Reader.(*frame.Patient); ok && p.SetReadDeadline(time.Time{}) == nil {
+			s.patient = p
+		}
+	}
 	s.ctx, s.cancel = context.WithCancel(l.ctx)
-	l.work.Go(s.read)
+	s.turn.Take()
+	l.work.Go(s.keep)
 	l.work.Go(s.watchWrites)
 	fresh := true
 	if conn.Framed {
@@ -151,6 +165,7 @@ func (s *session) fail(err error) {
 		close(s.done)
 		s.cancel()
 		s.out.Close()
+		s.turn.Close()
 		s.l.broken(s, err)
 		s.l.work.Go(func() {
 			s.conn.Close()
@@ -231,9 +246,45 @@ func (s *session) watchWrites() {
 	}
 }
 
-// read takes what comes until the connection ends.
-func (s *session) read() {
-	err := s.readAll()
+// keep reads the connection while nobody who waits for an answer does, until it ends.
+func (s *session) keep() {
+	if !s.conn.Framed {
+		s.ended(s.readLines())
+		return
+	}
+	for {
+		err := s.readWhileAwaited()
+		if err != nil {
+			s.ended(err)
+			return
+		}
+		for free := false; !free; free = s.turn.Take() {
+			select {
+			case <-s.turn.Called():
+			case <-s.done:
+				return
+			}
+		}
+	}
+}
+
+// readWhileAwaited reads, with the turn, until an answer has come and no other is
+// awaited: the next call may then read for itself.
+func (s *session) readWhileAwaited() error {
+	for {
+		answer, err := s.step()
+		if err != nil {
+			return err
+		}
+		if answer && s.patient != nil && s.awaiting.Load() == 0 {
+			s.turn.Give(false)
+			return nil
+		}
+	}
+}
+
+// ended finds the reason why nothing can be read any more.
+func (s *session) ended(err error) {
 	if s.failed() {
 		return
 	}
@@ -248,60 +299,86 @@ func (s *session) read() {
 	s.fail(err)
 }
 
+// readFor reads the connection for a call, if nobody else does, until it is answered or
+// its context is done.
+func (s *session) readFor(ctx context.Context, c *call) {
+	if s.patient == nil || !s.turn.Take() {
+		return
+	}
+	interrupted := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_ = s.patient.SetReadDeadline(time.Unix(1, 0)) // fails on a closed stream only
+		close(interrupted)
+	})
+	var err error
+	for len(c.done) == 0 && err == nil {
+		_, err = s.step()
+	}
+	if !stop() {
+		<-interrupted
+		_ = s.patient.SetReadDeadline(time.Time{})
+	}
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		s.broke = err // the keeper has the time to ask for its reason
+	}
+	s.turn.Give(s.broke != nil || s.awaiting.Load() > 0)
+}
+
 func isClosed(err error) bool {
 	return errors.Is(err, io.ErrClosedPipe) || errors.Is(err, errClosedFile)
 }
 
-func (s *session) readAll() error {
-	if !s.conn.Framed {
-		lines := frame.NewLines(s.conn.Reader, s.l.o.MaxMessage)
-		for {
-			line, err := lines.Next()
-			if err != nil {
-				return err
-			}
-			if err := s.message(line); err != nil {
-				return err
-			}
-		}
-	}
-	frames := frame.NewReader(s.conn.Reader, s.l.o.MaxMessage)
+func (s *session) readLines() error {
+	lines := frame.NewLines(s.conn.Reader, s.l.o.MaxMessage)
 	for {
-		kind, body, err := frames.Next()
+		line, err := lines.Next()
 		if err != nil {
 			return err
 		}
-		switch kind {
-		case frame.Message:
-			err = s.message(body)
-		case frame.Control:
-			err = s.note(body)
-		case frame.Data:
-			err = s.data(body)
-		}
-		if err != nil {
+		if _, err := s.message(line); err != nil {
 			return err
 		}
 	}
 }
 
-func (s *session) message(body []byte) error {
+// step takes one frame; answer is set if it was one. It does not block but for the
+// frame.
+func (s *session) step() (answer bool, err error) {
+	if s.broke != nil {
+		return false, s.broke
+	}
+	kind, body, err := s.frames.Next()
+	if err != nil {
+		return false, err
+	}
+	switch kind {
+	case frame.Message:
+		return s.message(body)
+	case frame.Control:
+		return s.note(body)
+	default:
+		return false, s.data(body)
+	}
+}
+
+// message takes a message; answer is set if it was the answer to a call.
+func (s *session) message(body []byte) (answer bool, err error) {
 	e, err := frame.Scan(body)
 	if err != nil {
-		return err
+		return false, err
 	}
 	switch {
 	case e.IsResponse():
 		if e.Result == nil && e.Error == nil {
-			return fmt.Errorf("%w: an answer without a result: %q", frame.ErrGarbage, frame.Excerpt(body))
+			return false, fmt.Errorf("%w: an answer without a result: %q", frame.ErrGarbage, frame.Excerpt(body))
 		}
 		id, err := strconv.ParseUint(string(e.ID), 10, 64)
 		if err == nil && s.l.answered(id, e, len(body)) {
 			s.unasked = 0
 			if s.conn.Framed && len(body) >= daemon.Large {
-				return s.Tell(s.ctx, frame.OpGot, frame.Calls{IDs: []uint64{id}})
+				s.tellSoon(frame.OpGot, frame.Calls{IDs: []uint64{id}})
 			}
-			return nil
+			return true, nil
 		}
 	case e.IsRequest():
 		s.serve(e)
@@ -310,7 +387,7 @@ func (s *session) message(body []byte) error {
 			s.l.o.Notifications(e.Method, e.Params)
 		}
 	}
-	return s.countUnasked()
+	return false, s.countUnasked()
 }
 
 func (s *session) countUnasked() error {
@@ -325,7 +402,12 @@ func (s *session) serve(e frame.Envelope) {
 	select {
 	case s.serving <- struct{}{}:
 	default:
-		_ = s.send(s.ctx, frame.ErrorReply(e.ID, codeBusy, "too many requests at a time"))
+		refusal := frame.ErrorReply(e.ID, codeBusy, "too many requests at a time")
+		if s.conn.Framed {
+			_ = s.out.TrySend(frame.Message, refusal) // a far side that does not read gets none
+		} else {
+			_ = s.send(s.ctx, refusal)
+		}
 		return
 	}
 	s.l.work.Go(func() {

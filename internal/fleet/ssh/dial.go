@@ -1,7 +1,6 @@
 package ssh
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,7 +16,7 @@ import (
 
 // Conn is an open way to a host.
 type Conn struct {
-	io.Reader
+	io.Reader // a *frame.Patient where frames are spoken
 	io.Writer
 	Framed bool   // frames and a daemon of topside; otherwise lines and an original topup
 	Socket string // on the far side, as far as it is known here
@@ -133,8 +132,8 @@ func (d Dialer) relay(ctx context.Context) (c *Conn, home string, err error) {
 		}
 	}()
 	stop := context.AfterFunc(ctx, p.Kill)
-	r := bufio.NewReaderSize(p.Out, 64<<10)
-	rest, skipped, err := frame.SkipTo(r, frame.Mark, maxBanner)
+	r := frame.NewPatient(p.Out)
+	rest, skipped, err := frame.SkipTo(r.Reader, frame.Mark, maxBanner)
 	if !stop() {
 		return nil, "", fmt.Errorf("%w%s", ctx.Err(), soFar(p, skipped))
 	}
@@ -169,5 +168,5 @@ func soFar(p *Process, skipped []byte) string {
 // NewConn makes a Conn of a stream that something else opened. pid and why may be
 // missing.
 func NewConn(stream io.ReadWriteCloser, framed bool) *Conn {
-	return &Conn{Reader: stream, Writer: stream, Framed: framed, cleanup: func() { stream.Close() }}
+	return &Conn{Reader: frame.NewPatient(stream), Writer: stream, Framed: framed, cleanup: func() { stream.Close() }}
 }

@@ -1,30 +1,20 @@
-//go:build unix
+//go:build unix && !linux
 
 package frame
 
 import (
 	"io"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
+func quickReader(io.Reader) io.Reader { return nil }
+
 // directWriter returns a function that writes to w what the system takes without
-// waiting, or nil where w is not a file that the runtime polls.
+// waiting, or nil where w is not a file or socket that the runtime polls.
 func directWriter(w io.Writer) func([]byte) (int, error) {
-	c, ok := w.(syscall.Conn)
-	if !ok {
-		return nil
-	}
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return nil
-	}
-	waits := true
-	if raw.Control(func(fd uintptr) {
-		flags, err := unix.FcntlInt(fd, unix.F_GETFL, 0)
-		waits = err != nil || flags&unix.O_NONBLOCK == 0
-	}) != nil || waits {
+	raw := polled(w)
+	if raw == nil {
 		return nil
 	}
 	return func(b []byte) (n int, err error) {
