@@ -186,20 +186,28 @@ func (s *Session) Restore(ctx context.Context, label string) (Result, error) {
 	if err := s.reset(ctx); err != nil {
 		return Result{}, err
 	}
+	// The whole text is the log from now on, as the compiler's messages show its lines.
+	whole := string(text)
+	if whole != "" && !strings.HasSuffix(whole, "\n") {
+		whole += "\n"
+	}
+	unwritten := s.log.replace(nil, whole)
 	source := s.phrasesOf(string(text))
+	complete := false
+	var entries []entry
 	r, err := s.perform(ctx, Request{Source: source}, func(ctx context.Context, c *engine.Child, seq uint64, call *engine.Call) (engine.Reply, error) {
 		return c.Eval(ctx, seq, source, s.log.Path(), true, 0, call)
 	}, func(reply engine.Reply) {
-		whole := string(text)
-		if reply.Failure != nil {
-			whole = ""
-		} else if whole != "" && !strings.HasSuffix(whole, "\n") {
-			whole += "\n"
-		}
-		if err := s.log.replace(s.entries(source, reply.Phrases), whole); err != nil {
-			s.note("log", "the phrase log cannot be written: "+err.Error())
-		}
+		entries = s.entries(source, reply.Phrases)
+		complete = reply.Failure == nil
+		s.log.take(entries)
 	})
+	if err == nil && !complete || unwritten != nil {
+		unwritten = s.log.correct(entries)
+	}
+	if unwritten != nil {
+		s.note("log", "the phrase log cannot be written: "+unwritten.Error())
+	}
 	if r.Err != nil {
 		// The log has only what came before the failure: the places are in the checkpoint.
 		r.moveTo(s.log.whereabouts(path, file), s.log.Path())

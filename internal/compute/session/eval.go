@@ -73,7 +73,7 @@ func (s *Session) entries(source string, phrases []engine.Phrase) []entry {
 			continue
 		}
 		if text := s.o.Language.Entry(source[start:stop], p.Kind, p.Arg); text != "" {
-			entries = append(entries, entry{seq: s.seq, text: text})
+			entries = append(entries, entry{seq: s.seq, text: text, took: s.took})
 		}
 	}
 	return entries
@@ -101,7 +101,9 @@ func (s *Session) perform(ctx context.Context, r Request, do performer, keep fun
 	s.seq++
 	s.setLive(o)
 	call := engine.Call{Watch: func() { o.look(r.Progress) }}
+	begun := time.Now()
 	reply, err := do(ctx, c, s.seq, &call)
+	s.took = time.Since(begun)
 	s.setLive(nil)
 	result.Stdout, result.Stderr, result.Order = o.collect(s)
 	var death *engine.Death

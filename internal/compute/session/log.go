@@ -8,13 +8,15 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 )
 
 // entry is one phrase that took effect, or an archive that was loaded.
 type entry struct {
-	seq  uint64 // of the evaluation it belongs to
-	text string // with terminator and newline; "" for an archive
-	load string // path of an archive; such entries are replayed and not written
+	seq  uint64        // of the evaluation it belongs to
+	text string        // with terminator and newline; "" for an archive
+	load string        // path of an archive; such entries are replayed and not written
+	took time.Duration // at most; 0 when it is not known
 }
 
 // Log is the history of a session as source that a person can read and run. What is in memory is the truth; the
@@ -28,6 +30,8 @@ type Log struct {
 	path    string // the path in use, "" before the first write
 	file    *os.File
 	entries []entry
+	written int  // how many of the entries the file has
+	stale   bool // the file has something else and must be written anew
 }
 
 // keptLogs is how many logs of earlier runs are kept.
@@ -94,11 +98,20 @@ func (l *Log) add(entries []entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.entries = append(l.entries, entries...)
+	return l.write()
+}
+
+// write appends what the file lacks: the latest entries, and those before them that could not be written. A write that
+// fails leaves no part of an entry behind. The caller holds the lock.
+func (l *Log) write() error {
 	if l.wanted == "" {
 		return nil
 	}
+	if l.stale {
+		return l.rewrite(l.text(), true)
+	}
 	var b strings.Builder
-	for _, e := range entries {
+	for _, e := range l.entries[l.written:] {
 		b.WriteString(e.text)
 	}
 	if b.Len() == 0 {
@@ -108,12 +121,23 @@ func (l *Log) add(entries []entry) error {
 		if err := l.claim(false); err != nil {
 			return err
 		}
-		// Whatever could not be written earlier is written now.
-		b.Reset()
-		b.WriteString(l.text())
 	}
-	_, err := l.file.WriteString(b.String())
-	return err
+	before, err := l.file.Stat()
+	if err != nil {
+		return err
+	}
+	if _, err := l.file.WriteString(b.String()); err != nil {
+		return errors.Join(err, l.file.Truncate(before.Size()))
+	}
+	l.written = len(l.entries)
+	return nil
+}
+
+// take makes the entries those that the file has already.
+func (l *Log) take(entries []entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries, l.written = entries, len(entries)
 }
 
 // claim opens and locks the file. A file with content is put aside first unless it is to be resumed. The caller
@@ -263,20 +287,40 @@ func (l *Log) resume() (string, error) {
 func (l *Log) replace(entries []entry, text string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.entries = entries
-	if l.wanted == "" {
-		return nil
-	}
+	l.entries, l.written = entries, 0
 	if text == "" {
 		text = l.text()
 	}
+	return l.rewrite(text, true)
+}
+
+// correct makes the entries the whole log and overwrites the file.
+func (l *Log) correct(entries []entry) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries, l.written = entries, 0
+	return l.rewrite(l.text(), false)
+}
+
+// rewrite gives the file another text, at once. When that fails the file is as it was, and the next write tries again.
+// The caller holds the lock.
+func (l *Log) rewrite(text string, aside bool) error {
+	if l.wanted == "" {
+		return nil
+	}
 	if l.file == nil {
 		if _, err := os.Stat(l.wanted); errors.Is(err, fs.ErrNotExist) && text == "" {
+			l.stale, l.written = false, len(l.entries)
 			return nil
 		}
 		if err := l.claim(false); err != nil {
 			return err
 		}
+	}
+	l.stale = true
+	if info, err := l.file.Stat(); err == nil && info.Size() == 0 && text == "" && sameFile(l.file, l.path) {
+		l.stale, l.written = false, len(l.entries)
+		return nil
 	}
 	tmp, err := os.OpenFile(l.path+".tmp", os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -293,7 +337,7 @@ func (l *Log) replace(entries []entry, text string) error {
 	if err := tryLock(tmp); err != nil {
 		return fail(err)
 	}
-	if info, err := l.file.Stat(); err == nil && info.Size() > 0 {
+	if info, err := l.file.Stat(); aside && err == nil && info.Size() > 0 {
 		if err := putAside(l.path); err != nil {
 			return fail(err)
 		}
@@ -303,14 +347,16 @@ func (l *Log) replace(entries []entry, text string) error {
 	}
 	l.file.Close()
 	l.file = tmp
+	l.stale, l.written = false, len(l.entries)
 	return nil
 }
 
-// drop forgets the history, in memory only when the file is to be resumed later.
+// close gives the file up.
 func (l *Log) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.file != nil {
+		l.write() // what a full disk had no room for; there is nobody to be told
 		l.file.Close()
 		l.file = nil
 	}

@@ -10,10 +10,13 @@ import (
 	"topside/internal/compute/engine"
 )
 
-// replayLimit bounds one replay, and replayEach one phrase of it.
+// replayEach bounds the replay of one phrase, beside ten times what it took before, and replayLimit that of all that
+// are quick.
 const (
 	replayLimit = 60 * time.Second
 	replayEach  = 20 * time.Second
+	// quickPhrase is what a phrase may have taken that is evaluated again together with others.
+	quickPhrase = 50 * time.Millisecond
 	// replayTries is how often a process may end while the log is evaluated again without getting further.
 	replayTries = 20
 )
@@ -29,7 +32,7 @@ func (s *Session) recoverFrom(ctx context.Context, cause error) (*Recovery, erro
 	errors.As(cause, &death)
 	rec := &Recovery{Cause: death.Describe(), By: ByKeeper}
 	// The call that killed the process may be over for its caller; the session must come back nevertheless.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replayLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replayTime(s.log.after(0)))
 	defer cancel()
 	stop := context.AfterFunc(s.ctx, cancel)
 	defer stop()
@@ -76,6 +79,20 @@ func (s *Session) recoverFrom(ctx context.Context, cause error) (*Recovery, erro
 		}
 	}
 	return nil, fmt.Errorf("the session's process ended %d times while its log was evaluated again; reset the session", replayTries)
+}
+
+// again is how long the phrase may take this time.
+func (e entry) again() time.Duration { return replayEach + 10*e.took }
+
+// replayTime bounds the replay of all entries.
+func replayTime(entries []entry) time.Duration {
+	limit := replayLimit
+	for _, e := range entries {
+		if e.took > quickPhrase {
+			limit += e.again()
+		}
+	}
+	return limit
 }
 
 // suspect finds the phrase whose replay ends the process: it was this one again and again. A process that somebody
@@ -142,7 +159,7 @@ func (s *Session) replay(ctx context.Context, rec *Recovery, entries []entry, de
 		if e.load != "" {
 			reply, err = s.current().Load(ctx, e.seq, e.load, &call)
 		} else {
-			reply, err = s.current().Eval(ctx, e.seq, e.text, "", false, replayEach, &call)
+			reply, err = s.current().Eval(ctx, e.seq, e.text, "", false, e.again(), &call)
 		}
 		if cut := cutShort(ctx, &call, reply.Failure); cut != nil {
 			return nil, cut
@@ -173,14 +190,15 @@ func cutShort(ctx context.Context, call *engine.Call, failure *engine.Failure) e
 // of them do.
 const batchSize = 50
 
-// batch is the number of entries to evaluate together. When the process ended twice, it is one, to find the culprit;
-// and so it is in a language that does not allow a name twice in one source.
+// batch is the number of entries to evaluate together: quick ones, for the limit is that of one phrase. When the process
+// ended twice, it is one, to find the culprit; and so it is in a language that does not allow a name twice in one
+// source.
 func (s *Session) batch(entries []entry, deadly *suspect) int {
 	if s.o.Language.Capabilities().Terminator == "" || deadly.total >= 2 {
 		return 1
 	}
 	n := 0
-	for n < len(entries) && n < batchSize && entries[n].load == "" && len(entries[n].text) < 10000 {
+	for n < len(entries) && n < batchSize && entries[n].load == "" && len(entries[n].text) < 10000 && entries[n].took <= quickPhrase {
 		n++
 	}
 	return n

@@ -87,6 +87,7 @@ type Session struct {
 
 	// The fields below belong to the caller that is in the queue's turn.
 	seq       uint64
+	took      time.Duration // of the evaluation before
 	outSeen   int64
 	errSeen   int64
 	prewarmed bool
@@ -205,7 +206,9 @@ func (s *Session) resumeLog(ctx context.Context, text string) error {
 	for try := 1; ; try++ {
 		s.seq++
 		call := engine.Call{}
+		begun := time.Now()
 		reply, err := s.current().Eval(ctx, s.seq, s.phrasesOf(text), s.log.Path(), true, 0, &call)
+		s.took = time.Since(begun)
 		s.skipOutput()
 		interruption := interrupted(ctx, &call, reply.Failure, err)
 		if interruption == nil {
@@ -237,9 +240,7 @@ func (s *Session) startAnew(ctx context.Context) error {
 // resumed takes the state that a replay has reached.
 func (s *Session) resumed(ctx context.Context, text string, reply engine.Reply, err error) {
 	if err == nil {
-		s.log.mu.Lock()
-		s.log.entries = s.entries(text, reply.Phrases)
-		s.log.mu.Unlock()
+		s.log.take(s.entries(text, reply.Phrases))
 	}
 	if err != nil || reply.Failure != nil {
 		why := "the process ended"
@@ -458,6 +459,9 @@ func (s *Session) replaceChild(fresh *engine.Child) {
 	}
 }
 
+// prewarmLimit is how long a prewarm file may take, also where a log is evaluated after it.
+var prewarmLimit = 20 * time.Second
+
 // prewarm runs the prewarm file in the child.
 func (s *Session) prewarm(ctx context.Context, c *engine.Child) error {
 	source, err := os.ReadFile(s.o.Prewarm)
@@ -466,8 +470,11 @@ func (s *Session) prewarm(ctx context.Context, c *engine.Child) error {
 	}
 	call := engine.Call{}
 	s.seq++
-	reply, err := c.Eval(ctx, s.seq, string(source), s.o.Prewarm, true, 0, &call)
+	reply, err := c.Eval(ctx, s.seq, string(source), s.o.Prewarm, true, prewarmLimit, &call)
 	s.skipOutput()
+	if call.Cause == engine.TimedOut {
+		return fmt.Errorf("not ready after %.0f s: %s", prewarmLimit.Seconds(), s.o.Prewarm)
+	}
 	if err != nil {
 		return err
 	}

@@ -7,12 +7,17 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // SpillCap bounds one spill file, in bytes (contract section 2).
 const SpillCap = 10 << 20
+
+// SpillMost bounds all spill files of one server, in bytes: the oldest go when there are more.
+const SpillMost = 1 << 30
 
 // Spill is the folder of this process for texts that are too long to be reported whole. Each server has its own
 // folder inside the configured one, so that a second server, or a restart, removes nothing that is in use. A nil
@@ -23,6 +28,17 @@ type Spill struct {
 	dir  string
 	lock *os.File
 	next int
+	most int64
+
+	kept  []spilled // oldest first
+	total int64     // bytes of kept
+}
+
+// spilled is one file of this server.
+type spilled struct {
+	path string
+	size int64
+	open bool // it is being written
 }
 
 // NewSpill uses root/PID-XXXX, created when first needed. It removes folders of servers that have ended.
@@ -30,7 +46,7 @@ func NewSpill(root string) *Spill {
 	if root == "" {
 		return nil
 	}
-	s := &Spill{root: root}
+	s := &Spill{root: root, most: SpillMost}
 	s.clean()
 	return s
 }
@@ -93,24 +109,69 @@ func (s *Spill) open() error {
 	return nil
 }
 
-// write stores the first SpillCap bytes of a text of total bytes as NN-field.txt and returns the path.
-func (s *Spill) write(field string, r io.Reader, total int64) (string, error) {
+// write stores the first SpillCap bytes of a text of total bytes as NN-field.txt. It returns the path, and how many
+// files it has removed to make room, because of the bound on all or because the disk is full.
+func (s *Spill) write(field string, r io.ReaderAt, total int64) (path string, removed int, err error) {
 	if s == nil {
-		return "", errors.New("spilling is off")
+		return "", 0, errors.New("spilling is off")
 	}
+	size := min(total, SpillCap)
 	s.mu.Lock()
 	if err := s.open(); err != nil {
 		s.mu.Unlock()
-		return "", err
+		return "", 0, err
 	}
-	path := filepath.Join(s.dir, fmt.Sprintf("%02d-%s.txt", s.next, field))
+	path = filepath.Join(s.dir, fmt.Sprintf("%02d-%s.txt", s.next, field))
 	s.next++
+	for s.total+size > s.most && s.removeOldest() {
+		removed++
+	}
+	s.kept = append(s.kept, spilled{path, size, true})
+	s.total += size
 	s.mu.Unlock()
+	for {
+		if err = s.fill(path, r, total); err == nil || !errors.Is(err, syscall.ENOSPC) {
+			break
+		}
+		s.mu.Lock()
+		room := s.removeOldest()
+		s.mu.Unlock()
+		if !room {
+			break
+		}
+		removed++
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.kept, func(k spilled) bool { return k.path == path })
+	if err != nil {
+		s.kept = slices.Delete(s.kept, i, i+1)
+		s.total -= size
+		return "", removed, err
+	}
+	s.kept[i].open = false
+	return path, removed, nil
+}
+
+// removeOldest removes one file and tells whether there was one. The caller holds the lock.
+func (s *Spill) removeOldest() bool {
+	i := slices.IndexFunc(s.kept, func(k spilled) bool { return !k.open })
+	if i < 0 {
+		return false
+	}
+	os.Remove(s.kept[i].path)
+	s.total -= s.kept[i].size
+	s.kept = slices.Delete(s.kept, i, i+1)
+	return true
+}
+
+// fill writes the file, wholly or not at all.
+func (s *Spill) fill(path string, r io.ReaderAt, total int64) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return "", err
+		return err
 	}
-	_, err = io.Copy(f, io.LimitReader(r, SpillCap))
+	_, err = io.Copy(f, io.NewSectionReader(r, 0, min(total, SpillCap)))
 	if err == nil && total > SpillCap {
 		_, err = fmt.Fprintf(f, "\n…[+%d bytes dropped]\n", total-SpillCap)
 	}
@@ -119,9 +180,8 @@ func (s *Spill) write(field string, r io.Reader, total int64) (string, error) {
 	}
 	if err != nil {
 		os.Remove(path)
-		return "", err
 	}
-	return path, nil
+	return err
 }
 
 // Close gives the folder up; an empty one is removed, files that were reported stay until the next start.
@@ -156,12 +216,15 @@ func (s *Session) text(field, whole string) *Text {
 	return t
 }
 
-func (s *Session) spilled(t *Text, field string, r io.Reader) {
+func (s *Session) spilled(t *Text, field string, r io.ReaderAt) {
 	if s.o.Spill == nil {
 		t.Dropped = t.Cut
 		return
 	}
-	path, err := s.o.Spill.write(field, r, t.Total)
+	path, removed, err := s.o.Spill.write(field, r, t.Total)
+	if removed > 0 {
+		s.note("", fmt.Sprintf("%d older long outputs of this server were deleted to make room", removed))
+	}
 	if err != nil {
 		s.note("spill", "long output could not be kept: "+err.Error())
 		t.Dropped = t.Cut

@@ -603,6 +603,10 @@ and directive d phr =
                 && (List.mem name silent_directives
                    || starts_with "Unknown" text || starts_with "Unbound" text
                    || starts_with "Cannot find file" text
+                   || starts_with "Wrong type of argument" text
+                   || (starts_with "show" name && contains "\nError: " text)
+                   || ((name = "trace" || name = "untrace")
+                      && not (List.exists (fun s -> contains s text) [ "now traced"; "no longer traced"; "already traced" ]))
                    || (name = "mod_use" && contains "rror" text))
               then
                 let phase = if name = "load" || name = "load_rec" || name = "mod_use" then "runtime" else "typecheck" in
