@@ -1,7 +1,7 @@
 package cli
 
-// This file holds "topside doctor": what can be observed here, what cannot and
-// why, and what would make it work.
+// This file holds "topside doctor": what can be observed and computed here, what
+// cannot and why, and what would make it work.
 
 import (
 	"context"
@@ -63,9 +63,11 @@ func newDoctorCommand(s Streams) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what can be observed here, what not and why, and what would help",
+		Short: "Say what can be observed and computed here, what not and why, and what would help",
 		Long: `Look at this machine, and at what this user may read of it, and say for each part
-of an observation whether it works here, and if not, why and what would help.
+of an observation whether it works here, and if not, why and what would help. The
+same of the engines that sessions compute with: OCaml's session driver is compiled
+for that, once.
 
 Status 0 when there is something to observe, 1 when there is nothing.`,
 		Args: noArguments,

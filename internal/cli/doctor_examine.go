@@ -48,6 +48,9 @@ func examine(ctx context.Context, root string) *diagnosis {
 	d.zfs(fs)
 	d.bpf(fs, rights)
 	d.openFiles(rights)
+	if root == "/" {
+		d.sessions(ctx)
+	}
 	return d
 }
 

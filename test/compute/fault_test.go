@@ -3,9 +3,11 @@
 package compute
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -205,6 +207,49 @@ func TestWithoutOCaml(t *testing.T) {
 	}
 	if got := s.end(); got != 0 {
 		t.Errorf("status %d", got)
+	}
+}
+
+// TestDoctor: what is there to compute with, and what to install.
+func TestDoctor(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for _, program := range []string{"ocamlc", "ocamlopt", "sh", "gcc", "as", "ld"} {
+		path, err := exec.LookPath(program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(path, filepath.Join(folder, program)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]map[string]string{
+		os.Getenv("PATH"): {"engine ocaml": "ok: ; its session driver is compiled", "engine javascript": "ok: goja", "compile_to_binary": "ok: dune at "},
+		folder:            {"engine ocaml": "ok: ; its session driver is compiled", "compile_to_binary": "missing: apt-get install ocaml-dune"},
+		"/nosuch":         {"engine ocaml": "missing: apt-get install ocaml", "engine ocaml-native": "missing: apt-get install ocaml", "engine javascript": "ok: goja"},
+	} {
+		doctor := exec.Command(binary, "doctor", "--json")
+		doctor.Env = environment(t.TempDir(), setting{"PATH", path})
+		out, err := doctor.Output()
+		if err != nil {
+			t.Fatalf("PATH=%s: %v", path, err)
+		}
+		var report struct {
+			Checks []struct{ Name, Status, Finding, Remedy string }
+		}
+		if err := json.Unmarshal(out, &report); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range report.Checks {
+			status, part, _ := strings.Cut(want[c.Name], ": ")
+			if want[c.Name] != "" && (c.Status != status || !strings.Contains(c.Finding+" → "+c.Remedy, part)) {
+				t.Errorf("PATH=%s: %+v, want %s", path, c, want[c.Name])
+			}
+			delete(want, c.Name)
+		}
+		if len(want) > 0 {
+			t.Errorf("PATH=%s: nothing about %v", path, want)
+		}
 	}
 }
 

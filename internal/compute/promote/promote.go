@@ -189,7 +189,23 @@ func findBuilder(ctx context.Context) (*builder, error) {
 	if path, err := exec.LookPath("ocamlfind"); err == nil {
 		return &builder{ocamlfind: path}, nil
 	}
-	return nil, refuse("compile_to_binary: dune: not found on PATH; install it with `apt-get install ocaml-dune` (Debian, Ubuntu) or `opam install dune`")
+	return nil, refuse("compile_to_binary: dune: not found on PATH; %s", Install)
+}
+
+// Install says what provides the builder.
+const Install = "install it with `apt-get install ocaml-dune` (Debian, Ubuntu) or `opam install dune`"
+
+// Probe says what would build programs here: dune, or ocamlfind where there is no dune. The error is an *Error when
+// there is neither.
+func Probe(ctx context.Context) (string, error) {
+	b, err := findBuilder(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case b.dune == "":
+		return "ocamlfind at " + b.ocamlfind + ", since there is no dune", nil
+	}
+	return "dune at " + b.dune, nil
 }
 
 // duneLang is 3.6, as the contract has it, or what an older dune knows.
