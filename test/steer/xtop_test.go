@@ -601,14 +601,14 @@ func TestXtopSettings(t *testing.T) {
 	say(x, "config_set", `{"layout":"CPU Focus"}`, `{"layout":"CPU Focus","set":true}`)
 	say(x, "config_set", `{"interval_ms":"5","theme":"oslo"}`, `{"set":true,"theme":"oslo"}`)
 	say(x, "config_set", `{"interval_ms":1500,"theme":"miami","layout":"Vertical"}`, `{"interval_ms":1500,"layout":"Vertical","set":true,"theme":"miami"}`)
-	say(x, "config_set", `{"interval_ms":1000000000000000}`, `{"interval_ms":3600000,"set":true}`)
-	say(x, "config_set", `{"interval_ms":0}`, `{"interval_ms":100,"set":true}`)
+	say(x, "config_set", `{"interval_ms":1000000000000000}`, `{"interval_ms":3600000,"reason":"interval_ms is from 100 to 3600000: 1000000000000000 became 3600000","set":true}`)
+	say(x, "config_set", `{"interval_ms":0}`, `{"interval_ms":100,"reason":"interval_ms is from 100 to 3600000: 0 became 100","set":true}`)
 	for _, bad := range []string{`{"theme":"nosuch"}`, `{"theme":"Miami"}`, `{"layout":"cpu focus"}`, `{"theme":""}`} {
 		if r := x.object("config_set", bad); r["set"] != false || r["reason"] == nil {
 			t.Errorf("config_set %s: %v", bad, r)
 		}
 	}
-	if r := x.object("config_set", `{"theme":"paris","layout":"nosuch"}`); r["set"] != false || other.object("config_get", ``)["theme"] != "paris" {
+	if r := x.object("config_set", `{"theme":"paris","layout":"nosuch"}`); r["set"] != false || fmt.Sprint(r["applied"]) != "[theme]" || other.object("config_get", ``)["theme"] != "paris" {
 		t.Errorf("what can be set is not set: %v", r)
 	}
 	say(other, "config_get", ``, `{"hostname":"`+name+`","interval_ms":100,"layout":"Vertical","theme":"paris"}`)

@@ -38,13 +38,14 @@ type Engine struct {
 	origins map[originKey]origin
 	turn    int // where the inspections in turn go on
 
-	spawns    spawnHistory
-	crowds    crowdHistory
-	profiles  map[string]*profile
-	made      map[string]time.Time // executables that builds made and ran, with when
-	listeners map[uint64]*Finding  // by socket inode; nil for those found innocent
-	suspects  map[int32]uint64     // ids that answered unlisted, with the pass
-	preload   preloadFile
+	spawns       spawnHistory
+	crowds       crowdHistory
+	profiles     map[string]*profile
+	made         map[string]time.Time // executables that builds made and ran, with when
+	compilations []compilation
+	listeners    map[uint64]*Finding // by socket inode; nil for those found innocent
+	suspects     map[int32]uint64    // ids that answered unlisted, with the pass
+	preload      preloadFile
 }
 
 type originKey struct{ container, executable string }
@@ -62,7 +63,8 @@ func NewEngine(clockTicks uint64) *Engine {
 }
 
 // Serve names our own process. What its client starts (the program that talks
-// to topside, and what that runs in) is known to whoever reads the alerts.
+// to topside, and what that runs in) is known to whoever reads the alerts, as far
+// as the client knows what it starts.
 func (e *Engine) Serve(pid int32) { e.self = pid }
 
 // ForgetOrigins forgets where executables came from, after packages were
@@ -91,6 +93,7 @@ type entry struct {
 	changed change
 	born    uint64   // the pass that saw it first
 	held    *Finding // what a rule said that reads only now and again
+	dropped *Finding // the same of judgeDropped
 
 	opened     []Descriptor
 	openedIn   uint64
@@ -226,6 +229,7 @@ func (p *pass) classify() {
 		en.origin = p.originOf(row)
 	}
 	p.noteMade()
+	p.noteCompilers()
 }
 
 // noteMade remembers the executables in temporary folders that builds and test

@@ -41,7 +41,9 @@ func judgeMasquerade(s *subject) *Finding {
 			because(fmt.Sprintf("its first argument names %s, which is installed and is not what runs", named), s.origin.String(), s.lineage()).
 			then("its executable", s.tree())
 	}
-	if s.origin.foreign() && !related(name, exeName) && !s.builtSilently() {
+	// What runs from memory has whatever name its maker chose: suspicious_exe_path
+	// says that it does.
+	if s.origin.foreign() && s.origin != memory && !related(name, exeName) && !s.builtSilently() {
 		return s.say(ruleMasquerade, Warning, "name '%s' differs from exe stem '%s' (%s)", s.comm(), stem(s.executable()), s.executable()).
 			because(s.origin.String(), s.lineage()).
 			then("its executable", s.tree())

@@ -15,7 +15,7 @@ var miningBehaviour = Rule{
 	New:        true,
 	Asks:       "Does a program compute without a pause while it keeps one connection to another machine?",
 	Evidence:   "For five minutes at least it used nine tenths of a core and more, and kept the same connection to another machine, of three at most. Critical when the connection goes to a port that pools use, or when the executable is foreign (temporary folder, memory, stray, hidden); Warning when nothing holds the process (no unit, session or build).",
-	Silent:     "Programs of packages and administrators that connect to other ports; builds; programs with many connections, which are servers; programs that pause.",
+	Silent:     "Programs of packages and administrators that connect to other ports; builds that connect to other ports (Info for what they made in temporary folders); programs with many connections, which are servers; programs that pause.",
 	Limits:     "A miner that throttles itself below nine tenths of a core, or that connects through a local proxy, is not seen. Training of models on a user's own program looks alike and is Info.",
 	machine:    judgeMining,
 }
@@ -96,7 +96,7 @@ func (s *subject) mining(m *miningWatch) *Finding {
 	_, built := s.built()
 	pool := poolPorts[m.remote.Remote.Port()]
 	suspect := s.origin.foreign() || hidden && s.origin == home
-	if built || s.is(browser|builder) || s.origin.trusted() && !pool && !suspect {
+	if s.is(browser|builder) && !pool || built && !pool && !suspect || s.origin.trusted() && !pool && !suspect {
 		return nil
 	}
 	f := s.say(ruleMining, Info, "computes without a pause and keeps a connection to %s", m.remote.Remote).
@@ -106,6 +106,8 @@ func (s *subject) mining(m *miningWatch) *Finding {
 		then("what is at "+m.remote.Remote.Addr().String(), "who wrote the executable", s.tree())
 	adopted, _ := s.adopted()
 	switch {
+	case built && !pool:
+		f.because("a build or a test run started it")
 	case suspect, pool && !s.origin.trusted():
 		f.Severity = Critical
 	case pool, adopted && !s.service() && !s.inContainer():

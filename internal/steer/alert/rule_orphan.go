@@ -37,8 +37,8 @@ func judgeOrphan(s *subject) *Finding {
 		of.because("init adopted it: no service unit, container or terminal holds it")
 		return nil // one cause, one alert
 	}
-	if s.madeByBuild() {
-		return nil
+	if s.madeByBuild() && (s.origin == temporary || len(s.remotes()) == 0) {
+		return nil // in a temporary folder, suspicious_exe_path watches it
 	}
 	severity := Warning
 	if s.age() < orphanYouth {

@@ -13,12 +13,14 @@ const rulePath = "suspicious_exe_path"
 
 var suspiciousPath = Rule{
 	Name:       rulePath,
-	Severities: []Severity{Critical, Info},
+	Severities: []Severity{Critical, Warning, Info},
 	Asks:       "Does a program run from a folder for temporary files, from memory, or from a file that was removed behind it?",
 	Evidence:   "The executable lies in a folder that everybody may write to (/tmp, /var/tmp, /dev/shm, /dev/mqueue, /run/user, …), is a memfd, or was removed and no package knows it; and nothing explains it.",
-	Silent:     "A build, a test run, a package manager or a CI runner among its ancestors (whose own executable is not of such a place), or among those of another process of the same file in the last half hour; an AppImage's mount; a container engine's own memfd; a program that somebody started at a terminal or that topside's own client started, and one that a package owned before an upgrade replaced it. The explained ones are Info or nothing.",
-	Limits:     "An attacker who runs the payload through a real build tool is explained by it, unless the file is hidden, deleted or in shared memory. Scripts are judged by their interpreter. Without the right to read the executable's link the rule is silent.",
+	Silent:     "A build, a test run, a package manager or a CI runner among its ancestors (whose own executable is not of such a place), or among those of another process of the same file in the last half hour; an AppImage's mount; a container engine's own memfd; a program that somebody started at a terminal; one that topside's own client started, if a compiler wrote the file (the command that runs it names one, or one ran as the same user when the file was written), else it is a Warning; and one that a package owned before an upgrade replaced it. The explained ones are Info or nothing. Nothing explains a file that is hidden, removed or in shared memory, a memfd, or a program that topside's client or a build that is over left alone with a connection to another machine.",
+	Limits:     "An attacker who runs the payload below a real build tool is explained by it while that runs, unless the file is hidden, deleted or in shared memory. Scripts are judged by their interpreter. Without the right to read the executable's link the rule is silent.",
 	static:     judgePath,
+	watches:    func(s *subject) bool { return s.unattended() },
+	dynamic:    judgeDropped,
 }
 
 func judgePath(s *subject) *Finding {
@@ -76,9 +78,8 @@ func judgeTemporary(s *subject) *Finding {
 		f.Severity = Info
 		return f.because("it has a terminal: somebody started it by hand")
 	}
-	if by := s.ofClient(); by != nil {
-		f.Severity = Info
-		return f.because(fmt.Sprintf("topside's own client started it: %s (%d)", by.comm(), by.p.PID))
+	if s.unattended() {
+		return nil // see judgeDropped
 	}
 	return f.because(s.lineage())
 }

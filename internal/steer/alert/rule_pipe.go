@@ -17,7 +17,7 @@ var suspiciousPipe = Rule{
 	Severities: []Severity{Critical, Info},
 	Asks:       "Does a shell or an interpreter run what a download hands it, or take its commands from the network?",
 	Evidence:   "Descriptors: a shell's standard input is a pipe that curl, wget or a network cat writes into; a shell's input or output is an internet socket of another machine (a reverse shell), or it holds one for longer than a check takes, or a network cat that has one started it; an interpreter reads its program from a memfd. Arguments of a shell's or interpreter's own -c: a download or a base64 decoder that is piped into a shell, an eval of a download, Python that ties a socket to its standard streams.",
-	Silent:     "Texts in the arguments of other programs, and quoted texts, which are data; downloads that are piped into a program that has its commands in its arguments (python -m json.tool, perl -ne); sockets between processes of one machine, which node, systemd and IDEs give to their children; image builds and CI runners, where such pipes are Info.",
+	Silent:     "Texts in the arguments of other programs, and quoted texts, which are data; downloads that are piped into a program that has its commands in its arguments (python -m json.tool, perl -ne); sockets between processes of one machine, which node, systemd and IDEs give to their children; image builds, builds and CI runners, where downloads that are piped into a shell are Info. A shell at the end of a connection is Critical whoever started it.",
 	Limits:     "A download that is over before a snapshot leaves a pipe without a writer. A terminal of its own between the socket and the shell is seen only where an interpreter or a network cat holds both. Steps on their own (download, chmod, run) are left to suspicious_exe_path.",
 	static:     judgeCommand,
 	watches:    func(s *subject) bool { return s.is(shell|interpreter) && takesInput(s) },
@@ -189,9 +189,12 @@ func (s *subject) connected(r Socket, why string) *Finding {
 	f := s.say(rulePipe, Critical, "command matches pipe/download pattern: %s", first(s.args())).
 		because(why, s.lineage()).
 		then("the connection to "+r.Remote.String(), "what else the user "+s.p.Facts.User+" runs", s.tree())
-	f.Cause = rulePipe + "\x00" + r.Remote.String()
+	f.Cause = causeOf(r)
 	return f
 }
+
+// causeOf is the cause of everything that hangs on one connection.
+func causeOf(r Socket) string { return rulePipe + "\x00" + r.Remote.String() }
 
 // writer finds the downloader, or the network cat, that holds the other end of
 // a pipe.
@@ -256,9 +259,21 @@ func judgeCommand(s *subject) *Finding {
 	if connected := s.reverse(); connected != nil {
 		f.Cause = connected.Cause
 		f.because(connected.Evidence[0])
+	} else if remotes := s.remotes(); what == fromNetwork && len(remotes) > 0 {
+		f.Cause = causeOf(remotes[0])
+		f.because("it is connected to " + remotes[0].Remote.String())
+	}
+	if what == fromNetwork || what == tiedShell {
+		return f // no build does that
 	}
 	return s.excuse(f)
 }
+
+// What commands are told to do that nothing excuses.
+const (
+	fromNetwork = "take its commands from the network"
+	tiedShell   = "tie a shell to a connection"
+)
 
 // commandOf returns the code behind -c (or -e), also where options or the code
 // are in the same argument.
@@ -290,7 +305,7 @@ func shellPattern(command string) string {
 	bare := unquoted(command)
 	switch {
 	case devTCP.MatchString(bare):
-		return "take its commands from the network"
+		return fromNetwork
 	case pipedToShell.MatchString(bare), pipedToOther.MatchString(bare):
 		return "run what it downloads"
 	case decodedShell.MatchString(bare):
@@ -369,7 +384,7 @@ func codePattern(code string) string {
 	}
 	switch {
 	case has("socket", "Socket", "fsockopen", "TCPSocket", "net.connect") && has("dup2", "pty.spawn", "/bin/sh", "/bin/bash", "subprocess.call([\"", "proc_open", "exec(\"/bin", "open(STDIN,\">&"):
-		return "tie a shell to a connection"
+		return tiedShell
 	case has("exec(", "eval(", "__import__('os').system") && has("urlopen", "requests.get", "b64decode", "urllib", "http.get", "file_get_contents(\"http", "Net::HTTP"):
 		return "run what it downloads or decodes"
 	}

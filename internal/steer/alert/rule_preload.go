@@ -14,7 +14,7 @@ var preloadedLibrary = Rule{
 	New:        true,
 	Asks:       "Is a library that nobody installed forced into a program, or into all of them?",
 	Evidence:   "A library in etc/ld.so.preload that no package owns, or that is not there (Critical: it is loaded into every program). LD_PRELOAD or LD_AUDIT with a library in a temporary folder, a hidden one, one that is gone, or one of a user in a process of root.",
-	Silent:     "Libraries that packages own (jemalloc, fakeroot, libfaketime, snap's), builds and test runs, and a user's own library in that user's own program, which is Info.",
+	Silent:     "Libraries that packages own (jemalloc, fakeroot, libfaketime, snap's), builds and test runs (unless the library is hidden or in shared memory), and a user's own library in that user's own program, which is Info.",
 	Limits:     "The environment is that of the program's start: a process can overwrite it. A library that is loaded in other ways is not preloaded.",
 	static:     judgePreloaded,
 	machine:    judgePreloadFile,
@@ -77,13 +77,13 @@ func (s *subject) preloaded(variable, library string) *Finding {
 	if s.evidence.Packaged(resolved) == Owned {
 		return nil
 	}
-	if _, ok := s.built(); ok || s.imageBuild() {
+	_, hidden := hiddenPart(library)
+	if _, ok := s.built(); (ok || s.imageBuild()) && !hidden && !shared(library) {
 		return nil
 	}
 	f := s.say(rulePreload, Warning, "library is preloaded: %s", library).
 		because(variable+" names it").
 		then("who wrote the library, and when", "the other programs that load it", s.tree())
-	_, hidden := hiddenPart(library)
 	_, err := s.evidence.File(s.p.PID, resolved)
 	switch {
 	case hasPrefix(library, temporaryFolders):

@@ -13,8 +13,8 @@ var ptraceInjection = Rule{
 	Severities: []Severity{Critical, Warning, Info},
 	New:        true,
 	Asks:       "Does one process control another that is not its to debug?",
-	Evidence:   "The kernel names a tracer. Critical when the tracer is an executable that nobody installed and neither built nor started at a terminal, or when what it traces keeps secrets (sshd, sudo, an agent, a password manager, init).",
-	Silent:     "Debuggers and tracers that packages or administrators installed, on other programs; a program that traces its own child; crash handlers and sandboxes of a browser.",
+	Evidence:   "The kernel names a tracer. Critical when the tracer is an executable that nobody installed (Warning where somebody started it at a terminal), or when what it traces keeps secrets (sshd, sudo, an agent, a password manager, init).",
+	Silent:     "Debuggers and tracers that packages or administrators installed, on other programs; a program that traces its own child, or another program of the same build or test run; crash handlers and sandboxes of a browser.",
 	Limits:     "A tracer that attaches, writes and detaches between two looks is not seen. Writing with process_vm_writev or through proc/PID/mem needs no lasting trace.",
 	static:     judgePtrace,
 }
@@ -36,8 +36,12 @@ func judgePtrace(s *subject) *Finding {
 	_, built := tracer.built()
 	ownChild := s.p.PPID == tracer.p.PID || s.executable() == tracer.executable() && s.executable() != ""
 	switch {
-	case tracer.origin.foreign() && !built && !tracer.attended():
+	case tracer.origin.foreign() && !ownChild && !s.sameBuild(tracer):
 		f.Severity = Critical
+		if tracer.attended() && !built {
+			f.Severity = Warning
+			f.because("the tracer has a terminal: somebody started it by hand")
+		}
 	case secret && !ownChild:
 		f.Severity = Critical
 		f.because(s.comm() + " keeps secrets")
@@ -50,4 +54,26 @@ func judgePtrace(s *subject) *Finding {
 		return nil
 	}
 	return f
+}
+
+// sameBuild reports whether one build or test run started both.
+func (s *subject) sameBuild(other *subject) bool {
+	mine, ok := s.built()
+	theirs, ok2 := other.built()
+	if !ok || !ok2 {
+		return false
+	}
+	if mine.p.PID == theirs.p.PID {
+		return true
+	}
+	outermost := func(of *subject) (pid int32) {
+		of.ancestors(func(a *subject) bool {
+			if a.is(builder) && !a.origin.foreign() {
+				pid = a.p.PID
+			}
+			return true
+		})
+		return pid
+	}
+	return outermost(s) == outermost(other)
 }

@@ -91,15 +91,16 @@ type actor struct {
 }
 
 type then struct {
-	At      int      `json:"at"`
-	PPID    *int32   `json:"ppid,omitempty"`
-	UID     *uint32  `json:"uid,omitempty"`
-	Exe     *string  `json:"exe,omitempty"`
-	Name    *string  `json:"name,omitempty"`
-	Deleted *bool    `json:"deleted,omitempty"`
-	Threads *int32   `json:"threads,omitempty"`
-	FDCount *int     `json:"fd_count,omitempty"`
-	CPU     *float64 `json:"cpu,omitempty"`
+	At      int       `json:"at"`
+	PPID    *int32    `json:"ppid,omitempty"`
+	UID     *uint32   `json:"uid,omitempty"`
+	Exe     *string   `json:"exe,omitempty"`
+	Name    *string   `json:"name,omitempty"`
+	Deleted *bool     `json:"deleted,omitempty"`
+	Threads *int32    `json:"threads,omitempty"`
+	FDCount *int      `json:"fd_count,omitempty"`
+	CPU     *float64  `json:"cpu,omitempty"`
+	Sockets *[]socket `json:"sockets,omitempty"`
 }
 
 type rights struct {
@@ -212,6 +213,7 @@ func (a *actor) at(pass int) (now actor, changed bool) {
 		assign(&now.Threads, t.Threads)
 		assign(&now.FDCount, t.FDCount)
 		assign(&now.CPU, t.CPU)
+		assign(&now.Sockets, t.Sockets)
 	}
 	return now, changed
 }
@@ -374,7 +376,8 @@ func (s socket) value() Socket {
 
 func (e *sceneEvidence) Socket(_ int32, inode uint64) (Socket, bool) {
 	for _, a := range e.s.Processes {
-		for _, s := range a.Sockets {
+		now, _ := a.at(e.pass)
+		for _, s := range now.Sockets {
 			if s.Inode == inode {
 				return s.value(), true
 			}

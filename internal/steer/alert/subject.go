@@ -38,7 +38,7 @@ func (s *subject) title() string {
 }
 
 // is reports whether the program is of one of those classes.
-func (s *subject) is(c class) bool { return s.class&c != 0 }
+func (en *entry) is(c class) bool { return en.class&c != 0 }
 
 func (s *subject) inContainer() bool { return s.p.Facts.Placement.InContainer() }
 

@@ -88,6 +88,7 @@ type scene struct {
 	Uptime    float64    `json:"uptime"`
 	Owned     []string   `json:"owned,omitempty"`
 	Unowned   []string   `json:"unowned,omitempty"`
+	Self      int32      `json:"self,omitempty"`
 	Processes []*actor   `json:"processes"`
 	Expect    []struct{} `json:"expect,omitempty"`
 }
@@ -100,6 +101,7 @@ var (
 	passes   = flag.Int("passes", 4, "how many")
 	every    = flag.Duration("every", 2*time.Second, "the time between them")
 	packaged = flag.String("packages", "/", "the root whose package databases count")
+	self     = flag.Int("self", 0, "topside's own process, whose client is recorded with it")
 	strip    = flag.String("strip", "", "OLD=NEW[,OLD=NEW]: replaced in every path")
 )
 
@@ -122,7 +124,7 @@ func run() error {
 		return err
 	}
 	r := &recorder{evidence: evidence.New(observer.FS()), database: packages.New(root), actors: map[string]*actor{}, fs: observer.FS()}
-	out := &scene{Name: *name, About: *about, Kind: *kind, Source: "recorded", Passes: *passes, Every: every.Seconds()}
+	out := &scene{Name: *name, About: *about, Kind: *kind, Source: "recorded", Passes: *passes, Every: every.Seconds(), Self: int32(*self)}
 	zero := time.Duration(0)
 	for pass := range *passes {
 		began := time.Now()
@@ -237,7 +239,9 @@ func (r *recorder) record(pass int, o *model.Observation, p *model.Process, out 
 		a.Maps = worth(maps)
 	}
 	if found, err := r.evidence.File(p.PID, f.Executable); err == nil && f.Executable != "" {
-		if age := time.Since(found.Changed).Seconds(); found.Mode != 0o755 || found.UID != 0 {
+		if age := time.Since(found.Changed).Seconds(); found.Mode != 0o755 || found.UID != 0 || age < 3600 {
+			// A scene counts from its first pass.
+			age -= float64(pass) * every.Seconds()
 			a.File = &file{Mode: found.Mode, UID: found.UID, Age: float64(int(age))}
 		}
 	}
