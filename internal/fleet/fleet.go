@@ -69,6 +69,8 @@ type Options struct {
 	// DefaultSocket is the daemon's socket on hosts whose entry has none: absolute, or
 	// beginning with "~/"; "" is the daemon's own default.
 	DefaultSocket string
+	// RelayOnly takes no original topup for a host's tool server.
+	RelayOnly bool
 	// Overrides looks for sockets to be used instead of ssh in the environment
 	// (topup contract, TOPUP_HOST_SOCKET_NAME).
 	Overrides bool
@@ -94,6 +96,10 @@ type Fleet struct {
 	mu     sync.Mutex
 	links  map[string]*member
 	closed bool
+
+	configMu   sync.Mutex
+	configRead time.Time
+	configured []host.Entry // by the OpenSSH configuration when it was read
 }
 
 // member is a host that has been used.
@@ -122,8 +128,7 @@ func (f *Fleet) Registry() *host.Registry { return f.registry }
 func (f *Fleet) Known() []host.Entry {
 	known := f.registry.List()
 	if f.o.SSHConfig != "" {
-		home, _ := os.UserHomeDir() // "" leaves "~" in Include lines unknown
-		for _, e := range host.FromSSHConfig(f.o.SSHConfig, home) {
+		for _, e := range f.fromSSHConfig() {
 			if !slices.ContainsFunc(known, func(k host.Entry) bool { return k.Name == e.Name }) {
 				known = append(known, e)
 			}
@@ -142,7 +147,26 @@ func (f *Fleet) allows(name string) bool {
 }
 
 // Any reports whether a host is known, or any is allowed.
-func (f *Fleet) Any() bool { return len(f.o.Allow) > 0 || len(f.Known()) > 0 }
+func (f *Fleet) Any() bool {
+	return len(f.o.Allow) > 0 || f.registry.Len() > 0 || f.o.SSHConfig != "" && len(f.fromSSHConfig()) > 0
+}
+
+// configFor is how long what the OpenSSH configuration says is taken for true: it is
+// several files, and asked for at every call.
+const configFor = 2 * time.Second
+
+func (f *Fleet) fromSSHConfig() []host.Entry {
+	f.configMu.Lock()
+	defer f.configMu.Unlock()
+	if f.configRead.IsZero() || time.Since(f.configRead) > configFor {
+		home, _ := os.UserHomeDir() // "" leaves "~" in Include lines unknown
+		f.configured, f.configRead = host.FromSSHConfig(f.o.SSHConfig, home), time.Now()
+	}
+	return f.configured
+}
+
+// Refresh reads what other programs wrote into the registry since it was read.
+func (f *Fleet) Refresh() error { return f.registry.Refresh() }
 
 // Entry returns the entry of a host that is known or allowed; others give a
 // *host.UnknownError or a *host.InvalidError.
@@ -234,7 +258,7 @@ func (f *Fleet) linkFor(name, socket string) (l *link.Link, made bool, err error
 	if m := f.links[name]; m != nil {
 		return m.link, false, nil
 	}
-	d := ssh.Dialer{Client: f.o.SSH, Host: name, Program: f.o.Program, Socket: socket}
+	d := ssh.Dialer{Client: f.o.SSH, Host: name, Program: f.o.Program, Socket: socket, RelayOnly: f.o.RelayOnly}
 	if d.Socket == "" {
 		d.Socket = f.o.DefaultSocket
 	}
@@ -332,15 +356,29 @@ func (f *Fleet) register(name string, l *link.Link) (string, error) {
 }
 
 // Restart ends the connection of a host and makes another. endDaemon ends the daemon
-// over there too, and with it its sessions. A host that was never used gives a
-// *host.UnknownError.
+// over there too, and with it its sessions, those of an earlier connection included. A
+// host that was never used and is not registered gives a *host.UnknownError.
 func (f *Fleet) Restart(ctx context.Context, name string, endDaemon bool) (string, error) {
+	if host.IsLocal(name) {
+		return "", ErrLocal
+	}
 	l := f.Started(name)
 	if l == nil {
 		if _, ok := f.registry.Get(name); !ok {
 			return "", &host.UnknownError{Name: name}
 		}
-		return f.Start(ctx, name, "")
+		socket, err := f.Start(ctx, name, "")
+		if l = f.Started(name); l == nil || !endDaemon || !l.State().Framed {
+			return socket, err
+		}
+	} else if endDaemon && l.State().Phase != link.Connected {
+		// The daemon may be there, with what has to end.
+		if err := l.Connect(ctx); err != nil {
+			return "", err
+		}
+		if !l.State().Framed {
+			return f.register(name, l)
+		}
 	}
 	l.Drop(ctx, endDaemon)
 	if err := l.Connect(ctx); err != nil {

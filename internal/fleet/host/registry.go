@@ -99,6 +99,8 @@ type Registry struct {
 	mu      sync.Mutex
 	entries map[string]Entry
 	note    string
+	stamp   stamp // of the file that entries are from
+	ahead   bool  // entries hold what could not be written
 }
 
 // Open reads the registry at path; "" keeps it in memory only. A missing file is an
@@ -127,7 +129,51 @@ func (r *Registry) Note() string {
 // Path is where the registry is kept, "" if in memory only.
 func (r *Registry) Path() string { return r.path }
 
+// stamp tells one state of a file from another.
+type stamp struct {
+	there    bool
+	modified time.Time
+	size     int64
+	info     os.FileInfo
+}
+
+func stampOf(path string) stamp {
+	info, err := os.Stat(path)
+	if err != nil {
+		return stamp{}
+	}
+	return stamp{true, info.ModTime(), info.Size(), info}
+}
+
+func (s stamp) same(t stamp) bool {
+	return s.there == t.there && s.size == t.size && s.modified.Equal(t.modified) && (!s.there || os.SameFile(s.info, t.info))
+}
+
+// Len is how many hosts there are.
+func (r *Registry) Len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.entries)
+}
+
+// Refresh reads the file again if another program has changed it. A file that cannot
+// be read leaves the registry as it is.
+func (r *Registry) Refresh() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.path == "" || stampOf(r.path).same(r.stamp) {
+		return nil
+	}
+	entries, err := r.read()
+	if err != nil {
+		return err
+	}
+	r.adopt(entries)
+	return nil
+}
+
 func (r *Registry) read() (map[string]Entry, error) {
+	r.stamp = stampOf(r.path) // before: what is written meanwhile is read next time
 	data, err := readBounded(r.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return map[string]Entry{}, nil
@@ -290,32 +336,52 @@ func (r *Registry) Seen(name string, at time.Time) {
 // Save writes what Seen has noted.
 func (r *Registry) Save() error { return r.modify(func(map[string]Entry) error { return nil }) }
 
+// UnwrittenError is a change that holds in this process only: the file could not be
+// written.
+type UnwrittenError struct{ Err error }
+
+func (e *UnwrittenError) Error() string { return "registry of hosts: " + e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *UnwrittenError) Unwrap() error { return e.Err }
+
+// adopt takes what the file has, and keeps what it lacks: the times that Seen noted,
+// and changes that could not be written. It needs r.mu.
+func (r *Registry) adopt(entries map[string]Entry) {
+	for name, mine := range r.entries {
+		e, ok := entries[name]
+		switch {
+		case r.ahead:
+			entries[name] = mine
+		case ok && mine.LastSeen.After(e.LastSeen):
+			e.LastSeen = mine.LastSeen
+			entries[name] = e
+		}
+	}
+	r.entries = entries
+}
+
 func (r *Registry) modify(change func(map[string]Entry) error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.path == "" {
 		return change(r.entries)
 	}
-	if err := os.MkdirAll(filepath.Dir(r.path), 0o700); err != nil {
-		return fmt.Errorf("registry of hosts: %w", err)
-	}
-	unlock, err := lock(r.path + ".lock")
+	unlock, err := r.lock()
 	if err != nil {
-		return fmt.Errorf("registry of hosts: %w", err)
+		if err := change(r.entries); err != nil {
+			return err
+		}
+		r.ahead = true
+		return &UnwrittenError{err}
 	}
 	defer unlock()
 	entries, err := r.read()
 	if err != nil {
 		return err
 	}
-	for name, mine := range r.entries {
-		if e, ok := entries[name]; ok && mine.LastSeen.After(e.LastSeen) {
-			e.LastSeen = mine.LastSeen
-			entries[name] = e
-		}
-	}
+	r.adopt(entries)
 	if err := change(entries); err != nil {
-		r.entries = entries
 		return err
 	}
 	data, err := Encode(entries, r.format)
@@ -323,8 +389,17 @@ func (r *Registry) modify(change func(map[string]Entry) error) error {
 		return err
 	}
 	if err := replaceFile(r.path, data); err != nil {
-		return fmt.Errorf("registry of hosts: %w", err)
+		r.ahead = true
+		return &UnwrittenError{err}
 	}
-	r.entries = entries
+	r.ahead, r.stamp = false, stampOf(r.path) // nobody else writes under the lock
 	return nil
+}
+
+// lock keeps other servers from the file, whose folder is made if it is missing.
+func (r *Registry) lock() (unlock func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(r.path), 0o700); err != nil {
+		return nil, err
+	}
+	return lock(r.path + ".lock")
 }

@@ -228,6 +228,7 @@ func (l *Link) callOn(ctx context.Context, s *session, method string, params jso
 		}
 		return nil, &BrokenError{Host: l.o.Host, Work: NotStarted, Cause: err}
 	}
+	onItsWay(ctx)
 	s.readFor(ctx, c)
 	select {
 	case out := <-c.done:

@@ -75,8 +75,8 @@ type Dialer struct {
 	// Override is a socket on this machine to be used instead of ssh, see
 	// host.OverrideVariable. It carries lines, and is tried once.
 	Override string
-	// TopupOnly never asks for topside on the far side.
-	TopupOnly bool
+	// TopupOnly never asks for topside on the far side, RelayOnly never for topup.
+	TopupOnly, RelayOnly bool
 }
 
 // maxBanner is how much a login shell may print before the relay speaks.
@@ -96,6 +96,9 @@ func (d Dialer) Dial(ctx context.Context) (*Conn, error) {
 		c, far, err := d.relay(ctx)
 		if c != nil || err != nil {
 			return c, err
+		}
+		if d.RelayOnly {
+			return nil, &Error{Host: d.Host, Cause: CommandNotFound, Text: "only the original topup is there"}
 		}
 		home = far
 	}
