@@ -82,7 +82,7 @@ func newTopupWorld(ctx context.Context, s Streams, program string) (*topupWorld,
 	w.sockets.ctx, w.sockets.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	options := tool.TopupOptions{
 		Pool: w.pool, Sockets: w.sockets, HostsPath: topupPath("TOPUP_HOSTS_FILE", "hosts.json"),
-		Dial: topupDialer, Back: topupBackChannel,
+		Version: Version(),
 		Warn: func(err error) {
 			w.forgetful.Store(true)
 			w.logger.Warn("sessions are remembered by this server only", "error", err)
@@ -101,13 +101,6 @@ func newTopupWorld(ctx context.Context, s Streams, program string) (*topupWorld,
 	}
 	return w, nil
 }
-
-// The two places where other hosts are plugged in (package fleet): how the daemon
-// of a host is reached, and which files its sessions may ask of this machine.
-var (
-	topupDialer      tool.HostDialer
-	topupBackChannel engine.Back
-)
 
 // folder makes the folder of a variable, and says once when it cannot.
 func (w *topupWorld) folder(variable, name string) string {

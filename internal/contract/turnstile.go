@@ -119,3 +119,12 @@ func (s *turnstile) cancel(place string) bool {
 	}
 	return false
 }
+
+// cancelAll stops every call at a place, those that wait for their turn too.
+func (s *turnstile) cancelAll(place string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.queues[place] {
+		t.cancel()
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"topside/internal/compute/engine"
 	"topside/internal/compute/pool"
 	"topside/internal/compute/session"
+	"topside/internal/fleet/transfer"
 )
 
 // TopupOptions are what the tools of the topup contract work on.
@@ -27,11 +28,8 @@ type TopupOptions struct {
 	Sockets TopupSockets
 	// HostsPath is the registry of hosts; "" keeps it in memory.
 	HostsPath string
-	// Dial reaches the daemons of other hosts. Without it only hosts whose socket a
-	// variable names can be started.
-	Dial HostDialer
-	// Back answers the back-channel of hosts; without it they have none.
-	Back engine.Back
+	// Version of this program, which hosts are told.
+	Version string
 	// Warn tells the person at the server of a trouble that fails no call; nil
 	// tells nobody.
 	Warn func(err error)
@@ -56,7 +54,7 @@ type Topup struct {
 // NewTopup returns the shared state. Its Close ends the connections to others;
 // the pool stays the caller's.
 func NewTopup(o TopupOptions) (*Topup, error) {
-	hosts, err := newTopupHosts(o.HostsPath, o.Dial, o.Back)
+	hosts, err := newTopupHosts(o)
 	if err != nil {
 		return nil, err
 	}
@@ -304,11 +302,10 @@ func (c *TopupClient) Call(ctx context.Context, name string, raw json.RawMessage
 	case host != "" && named != "":
 		return Result{}, topupUsage("host and session are mutually exclusive; pass at most one")
 	case host != "" && name == "cancel":
-		if c.hosts.peers.last(host) != nil {
-			c.Cancel(ctx, host, "")
+		if c.Stop != nil && c.Stop(TopupPlace(host, "")) {
 			return ok, nil
 		}
-		fallthrough
+		return ok, c.hosts.cancel(ctx, host)
 	case host != "":
 		return c.hosts.call(ctx, host, name, a.without("host", "session"))
 	case named != "":
@@ -359,9 +356,9 @@ func (c *TopupClient) here(ctx context.Context, name, named string, a topupArgum
 			c.Cancel(ctx, "", named)
 			return ok, nil
 		case "_send_blob":
-			return sendBlob(a)
+			return blobTool(transfer.SendBlob, a)
 		case "_recv_blob":
-			return receiveBlob(a)
+			return blobTool(transfer.RecvBlob, a)
 		case "_enable_back_channel":
 			c.back.Store(true)
 			return ok, nil
@@ -392,10 +389,10 @@ func (c *TopupClient) Cancel(ctx context.Context, host, named string) {
 	case host != "" && named != "":
 	case c.Stop != nil && c.Stop(TopupPlace(host, named)):
 	case host != "":
-		c.hosts.cancel(host)
+		_ = c.hosts.cancel(ctx, host) // nobody waits for an answer
 	case named != "":
 		if peer := c.peers.get(named); peer != nil {
-			peer.cancel()
+			peer.cancel(ctx)
 			return
 		}
 		fallthrough
@@ -473,34 +470,20 @@ func (TopupBack) Active(ctx context.Context) bool { return ctx.Value(askKey{}) !
 
 // ReadBack implements [engine.Back].
 func (TopupBack) ReadBack(ctx context.Context, path string) ([]byte, error) {
-	answer, err := askBlob(ctx, "_send_blob", map[string]string{"path": path})
-	if err != nil {
-		return nil, err
-	}
-	return blobData(answer)
+	return transfer.FetchBlob(ctx, askClient, path, TopupMaxTransfer())
 }
 
 // WriteBack implements [engine.Back].
 func (TopupBack) WriteBack(ctx context.Context, path string, data []byte) error {
-	if most := TopupMaxTransfer(); int64(len(data)) > most {
-		return tooLarge(len(data), most)
-	}
-	_, err := askBlob(ctx, "_recv_blob", map[string]string{"path": path, "data": encodeBlob(data)})
+	_, err := transfer.StoreBlob(ctx, askClient, path, data, TopupMaxTransfer())
 	return err
 }
 
-func askBlob(ctx context.Context, tool string, arguments map[string]string) (string, error) {
+// askClient makes a request to the client of the evaluation; it is a transfer.Caller.
+func askClient(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	c, _ := ctx.Value(askKey{}).(*TopupClient)
 	if c == nil {
-		return "", errors.New("no back-channel")
+		return nil, errors.New("no back-channel")
 	}
-	raw, err := c.Ask(ctx, "tools/call", map[string]any{"name": tool, "arguments": arguments})
-	if err != nil {
-		return "", err
-	}
-	text, isError := readEnvelope(raw)
-	if isError {
-		return "", errors.New(text)
-	}
-	return text, nil
+	return c.Ask(ctx, method, params)
 }

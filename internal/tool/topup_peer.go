@@ -1,331 +1,181 @@
 package tool
 
-// This file is a connection to another server of the topup contract: a session or
-// a host behind a socket. Calls may be under way at once; their replies find them
-// by their ids.
+// This file is a connection to another server of the topup contract: a session
+// behind a socket, or a host. Package link keeps it, makes it again when it broke,
+// and carries any number of calls; here are the contract's words for what goes wrong
+// (sections 7.1 and 7.3), and the cancelling of calls.
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
-	"net"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
-	"topside/internal/compute/engine"
+	"topside/internal/fleet/link"
+	"topside/internal/fleet/route"
 )
 
-// The bounds of a connection attempt (contract topup, section 2).
 const (
-	handshakeWait = 2 * time.Second
-	connectPause  = 50 * time.Millisecond
+	// connectPause is between two looks whether somebody listens on a socket.
+	connectPause = 50 * time.Millisecond
 	// cancelWait is how long a cancelled call may take to answer.
 	cancelWait = 5 * time.Second
-	// longestPeerLine bounds one line of a peer, in bytes.
-	longestPeerLine = 256 << 20
 )
 
 // peerWords are the words of a peer's failures, which differ between sessions and
-// hosts.
+// hosts. A failed connection has both the prefix and the owner: clients search for
+// the doubled text.
 type peerWords struct {
 	prefix, owner string // "session w" and "local session w"
 	ended         string // what happened to a call whose peer went away
 }
 
-var (
-	errHandshakeEOF     = errors.New("handshake EOF / channel closed")
-	errHandshakeTimeout = errors.New("handshake timed out")
-)
+func hostWords(name string) peerWords {
+	return peerWords{"remote " + name, "remote " + name, "channel: closed before response"}
+}
 
-// topupPeer is one connection.
+func sessionWords(name string) peerWords {
+	return peerWords{"session " + name, "local session " + name, "EOF awaiting response"}
+}
+
+// topupPeer is another server.
 type topupPeer struct {
-	conn    net.Conn
-	words   peerWords
-	back    engine.Back
-	writing sync.Mutex
-	done    chan struct{} // closed when nothing more is read
-
-	mu      sync.Mutex
-	next    int64
-	pending map[int64]chan peerMessage
+	link  *link.Link
+	words peerWords
 }
 
-type peerMessage struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Params json.RawMessage `json:"params"`
-	Result json.RawMessage `json:"result"`
-	Error  *struct {
-		Message string `json:"message"`
-	} `json:"error"`
+// alive tells whether there is a connection now.
+func (p *topupPeer) alive() bool { return p.link.State().Phase == link.Connected }
+
+// call makes a call of a tool and returns the peer's result as it is.
+func (p *topupPeer) call(ctx context.Context, tool string, arguments json.RawMessage) (Result, error) {
+	params, err := route.ToolParams(tool, arguments)
+	if err != nil {
+		return Result{}, err
+	}
+	result, err := p.request(ctx, "tools/call", params)
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{Structured: PeerResult(result)}, nil
 }
 
-// dialTopup connects to a socket, and waits at most so long for somebody to listen.
-func dialTopup(ctx context.Context, socket string, wait time.Duration) (net.Conn, error) {
+// request makes a call; it has the shape of a transfer.Caller. When ctx ends, the
+// peer is told to cancel what runs and may answer for a moment: a cancelled
+// evaluation has a result. Errors have the contract's words.
+func (p *topupPeer) request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	waiting, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
+	defer context.AfterFunc(ctx, func() {
+		if !p.alive() {
+			giveUp() // it is being connected: nothing runs there for us
+			return
+		}
+		p.cancel(waiting)
+		select {
+		case <-waiting.Done():
+		case <-time.After(cancelWait):
+			giveUp()
+		}
+	})()
+	result, err := p.link.Call(waiting, method, params)
+	if err != nil {
+		return nil, p.failure(err)
+	}
+	return result, nil
+}
+
+// failure gives the failures of a link their words. What follows the contract's words
+// is the reason, and what became of the work.
+func (p *topupPeer) failure(err error) error {
+	var refused *link.RemoteError
+	var broken *link.BrokenError
+	var unmade *link.ConnectError
+	var given *link.DeadlineError
+	switch {
+	case errors.As(err, &refused):
+		return topupUsage("%s: %s", p.words.prefix, refused.Message)
+	case errors.As(err, &broken):
+		return topupUsage("%s: %s: %s: %v; %s; the next call connects again", p.words.prefix, p.words.owner, p.words.ended, broken.Cause, fate(broken.Work))
+	case errors.As(err, &unmade):
+		text := fmt.Sprintf("%s: %s: connection closed: %v", p.words.prefix, p.words.owner, unmade.Cause)
+		if unmade.RetryIn >= time.Second {
+			text += fmt.Sprintf("; the next call in %v or later connects again", unmade.RetryIn.Round(time.Second))
+		}
+		return topupUsage("%s", text)
+	case errors.As(err, &given):
+		return topupUsage("%s: %s: cancelled", p.words.prefix, p.words.owner)
+	}
+	return topupUsage("%s: %s: %v", p.words.prefix, p.words.owner, err)
+}
+
+// fate says what became of an evaluation whose connection broke.
+func fate(work link.Work) string {
+	switch work {
+	case link.NotStarted:
+		return "it had not begun"
+	case link.GoesOn:
+		return "the work goes on there"
+	case link.Unknown:
+		return "whether it had begun is not known; if so, it goes on there"
+	case link.Ended:
+		return "the session there ended with the connection"
+	}
+	return "its reply is lost"
+}
+
+// cancel stops what runs in the peer's own session.
+func (p *topupPeer) cancel(ctx context.Context) {
+	// A connection that has just broken cannot be told.
+	_ = p.link.Notify(ctx, "notifications/cancelled", json.RawMessage(`{}`))
+}
+
+// untilListened tries again what failed because nobody listens on a socket, for at
+// most that long. The error has the contract's words.
+func untilListened(ctx context.Context, socket string, wait time.Duration, try func() error) error {
 	deadline := time.Now().Add(wait)
-	var dialer net.Dialer
 	for {
-		conn, err := dialer.DialContext(ctx, "unix", socket)
+		err := try()
+		nobody := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
+		var number syscall.Errno
 		switch {
-		case err == nil:
-			return conn, nil
-		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED):
-			return nil, fmt.Errorf("topup-mcp: connect %s: %s", socket, SystemText(err))
-		case time.Now().After(deadline):
-			return nil, fmt.Errorf("topup-mcp: timed out after %.1fs waiting for socket %s", wait.Seconds(), socket)
+		case nobody && time.Now().After(deadline):
+			return fmt.Errorf("topup-mcp: timed out after %.1fs waiting for socket %s", wait.Seconds(), socket)
+		case !nobody && errors.As(err, &number):
+			return fmt.Errorf("topup-mcp: connect %s: %s", socket, SystemText(err))
+		case !nobody:
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		case <-time.After(connectPause):
 		}
 	}
 }
 
-// newTopupPeer makes the handshake. With a back it tells the peer that it answers
-// the back-channel. It owns conn, and closes it when it fails.
-func newTopupPeer(ctx context.Context, conn net.Conn, words peerWords, back engine.Back) (*topupPeer, error) {
-	p := &topupPeer{conn: conn, words: words, back: back, done: make(chan struct{}), pending: map[int64]chan peerMessage{}}
-	go p.read()
-	ctx, cancel := context.WithTimeout(ctx, handshakeWait)
-	defer cancel()
-	_, err := p.request(ctx, "initialize", json.RawMessage(
-		`{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"topup-mcp","version":"0.1.0"}}`))
-	if err == nil {
-		err = p.send(peerLine{Method: "notifications/initialized"})
+// reason takes what a link says around the reason why there is no connection away.
+func reason(err error) error {
+	var unmade *link.ConnectError
+	if errors.As(err, &unmade) {
+		return unmade.Cause
 	}
-	if err == nil && back != nil {
-		// A refusal is tolerated: the peer is older.
-		_, _ = p.request(ctx, "tools/call", json.RawMessage(`{"name":"_enable_back_channel","arguments":{}}`))
-	}
-	if err != nil {
-		p.close()
-		if errors.Is(err, context.DeadlineExceeded) {
-			return nil, errHandshakeTimeout
-		}
-		return nil, errHandshakeEOF
-	}
-	return p, nil
-}
-
-// peerLine is a message to a peer.
-type peerLine struct {
-	Version string          `json:"jsonrpc"`
-	ID      any             `json:"id,omitempty"`
-	Method  string          `json:"method,omitempty"`
-	Params  json.RawMessage `json:"params,omitempty"`
-	Result  json.RawMessage `json:"result,omitempty"`
-}
-
-func (p *topupPeer) send(m peerLine) error {
-	m.Version = "2.0"
-	line, err := marshal(m)
-	if err != nil {
-		return err
-	}
-	p.writing.Lock()
-	defer p.writing.Unlock()
-	_, err = p.conn.Write(append(line, '\n'))
 	return err
 }
 
-// read finds the calls that replies belong to, until the connection ends.
-func (p *topupPeer) read() {
-	defer close(p.done)
-	defer p.conn.Close()
-	r := bufio.NewReader(io.LimitReader(p.conn, 1<<62))
-	for {
-		line, err := readLine(r)
-		if err != nil {
-			return
-		}
-		var m peerMessage
-		if json.Unmarshal(line, &m) != nil {
-			continue
-		}
-		if m.Method != "" {
-			if len(m.ID) > 0 {
-				go p.answer(m)
-			}
-			continue
-		}
-		id, err := strconv.ParseInt(string(m.ID), 10, 64)
-		if err != nil {
-			continue
-		}
-		p.mu.Lock()
-		waiting := p.pending[id]
-		delete(p.pending, id)
-		p.mu.Unlock()
-		if waiting != nil {
-			waiting <- m
-		}
-	}
-}
-
-func readLine(r *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		switch {
-		case err == nil:
-			return line, nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return nil, err
-		case len(line) > longestPeerLine:
-			return nil, fmt.Errorf("a reply of more than %d bytes", longestPeerLine)
-		}
-	}
-}
-
-// errPeerGone is the failure of a request whose peer went away under it;
-// errPeerClosed of one made later.
-var (
-	errPeerGone   = errors.New("gone")
-	errPeerClosed = errors.New("connection closed")
-)
-
-// peerRefusal is a JSON-RPC error of a peer.
-type peerRefusal struct{ message string }
-
-func (e *peerRefusal) Error() string { return e.message }
-
-func (p *topupPeer) request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	select {
-	case <-p.done:
-		return nil, errPeerClosed
-	default:
-	}
-	answer := make(chan peerMessage, 1)
-	p.mu.Lock()
-	p.next++
-	id := p.next
-	p.pending[id] = answer
-	p.mu.Unlock()
-	defer func() {
-		p.mu.Lock()
-		delete(p.pending, id)
-		p.mu.Unlock()
-	}()
-	if err := p.send(peerLine{ID: id, Method: method, Params: params}); err != nil {
-		return nil, errPeerGone
-	}
-	take := func(m peerMessage) (json.RawMessage, error) {
-		if m.Error != nil {
-			return nil, &peerRefusal{m.Error.Message}
-		}
-		return m.Result, nil
-	}
-	select {
-	case m := <-answer:
-		return take(m)
-	case <-p.done:
-		select {
-		case m := <-answer: // it came just before the end
-			return take(m)
-		default:
-		}
-		return nil, errPeerGone
-	case <-ctx.Done():
-	}
-	if method != "tools/call" {
-		return nil, ctx.Err()
-	}
-	p.cancel()
-	select {
-	case m := <-answer:
-		return take(m)
-	case <-p.done:
-		return nil, errPeerGone
-	case <-time.After(cancelWait):
-		return nil, ctx.Err()
-	}
-}
-
-// call makes a call of a tool and returns the peer's result as it is.
-func (p *topupPeer) call(ctx context.Context, name string, arguments json.RawMessage) (Result, error) {
-	var params object
-	params.add("name", encode(name))
-	params.add("arguments", arguments)
-	result, err := p.request(ctx, "tools/call", params.bytes())
-	var refusal *peerRefusal
-	switch {
-	case err == nil:
-		return Result{Structured: PeerResult(result)}, nil
-	case errors.As(err, &refusal):
-		return Result{}, topupUsage("%s: %s", p.words.prefix, refusal.message)
-	case errors.Is(err, errPeerClosed):
-		return Result{}, topupUsage("%s: %s: connection closed", p.words.prefix, p.words.owner)
-	case errors.Is(err, errPeerGone):
-		return Result{}, topupUsage("%s: %s: %s", p.words.prefix, p.words.owner, p.words.ended)
-	}
-	return Result{}, topupUsage("%s: %s: cancelled", p.words.prefix, p.words.owner)
-}
-
-// cancel stops what runs in the peer's own session.
-func (p *topupPeer) cancel() {
-	_ = p.send(peerLine{Method: "notifications/cancelled", Params: json.RawMessage(`{}`)})
-}
-
-// answer serves a request of the peer: the back-channel.
-func (p *topupPeer) answer(m peerMessage) {
-	var call struct {
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-	}
-	_ = json.Unmarshal(m.Params, &call)
-	text, err := answerBack(p.back, call.Name, readTopupArguments(call.Arguments))
-	isError := err != nil
-	if isError {
-		text = err.Error()
-	}
-	result, merr := marshal(map[string]any{"content": []any{map[string]string{"type": "text", "text": text}}, "isError": isError})
-	if merr == nil {
-		_ = p.send(peerLine{ID: m.ID, Result: result})
-	}
-}
-
-func (p *topupPeer) alive() bool {
-	select {
-	case <-p.done:
-		return false
-	default:
-		return true
-	}
-}
-
-// close ends the connection and waits for its reader.
-func (p *topupPeer) close() {
-	_ = p.conn.Close()
-	<-p.done
-}
-
-// peers are connections by name. The zero value holds none.
+// peers are the sessions behind sockets, by name. The zero value holds none.
 type peers struct {
 	mu  sync.Mutex
 	all map[string]*topupPeer
 }
 
-// get returns the live connection of that name, or nil.
+// get returns the peer of that name, connected or not, or nil.
 func (s *peers) get(name string) *topupPeer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p := s.all[name]; p != nil && p.alive() {
-		return p
-	}
-	return nil
-}
-
-// last returns the connection of that name, dead ones included, or nil.
-func (s *peers) last(name string) *topupPeer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all[name]
@@ -346,7 +196,7 @@ func (s *peers) drop(name string) {
 	delete(s.all, name)
 	s.mu.Unlock()
 	if p != nil {
-		p.close()
+		p.link.Close()
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 
 	"topside/internal/compute/pool"
 	"topside/internal/compute/session"
+	"topside/internal/fleet/link"
+	"topside/internal/fleet/ssh"
 )
 
 // sessionOverride is the socket that a variable names for a session; "" for none.
@@ -154,24 +156,29 @@ const sessionConnect = 10 * time.Second
 
 // connectSession makes a session of the server behind a socket.
 func (c *TopupClient) connectSession(ctx context.Context, name, socket string, r pool.StartRequest) error {
-	if c.peers.get(name) != nil {
+	if old := c.peers.get(name); old != nil && old.alive() {
 		return nil
 	}
 	failed := func(format string, args ...any) error {
 		return &ConnectFailure{Session: name, Message: fmt.Sprintf(format, args...)}
 	}
-	conn, err := dialTopup(ctx, socket, sessionConnect)
-	if err != nil {
-		return failed("local session %s: timed out waiting for daemon (last: %v)", name, err)
-	}
-	peer, err := newTopupPeer(ctx, conn, peerWords{
-		prefix: "session " + name, owner: "local session " + name, ended: "EOF awaiting response",
-	}, nil)
-	if errors.Is(err, errHandshakeEOF) {
+	peer := &topupPeer{link.New(link.Options{
+		Host: name, Dial: ssh.Dialer{Host: name, Override: socket}.Dial, Version: c.o.Version,
+	}), sessionWords(name)}
+	kept := false
+	defer func() {
+		if !kept {
+			peer.link.Close()
+		}
+	}()
+	err := untilListened(ctx, socket, sessionConnect, func() error { return peer.link.Connect(ctx) })
+	switch cause := reason(err); {
+	case errors.Is(err, ssh.ErrHandshakeEOF):
 		return failed("local session: EOF during initialize")
-	}
-	if err != nil {
-		return failed("local session %s: %v", name, err)
+	case errors.Is(err, ssh.ErrHandshakeTimeout):
+		return failed("local session %s: %v", name, cause)
+	case err != nil:
+		return failed("local session %s: timed out waiting for daemon (last: %v)", name, cause)
 	}
 	prewarm := c.o.Pool.Prewarm(name)
 	if r.Prewarm != nil {
@@ -179,10 +186,11 @@ func (c *TopupClient) connectSession(ctx context.Context, name, socket string, r
 	}
 	if prewarm != "" {
 		if message := peer.use(ctx, prewarm); message != "" {
-			peer.close()
 			return failed("prewarm %s: %s", name, message)
 		}
 	}
+	kept = true
+	c.peers.drop(name)
 	c.peers.put(name, peer)
 	return c.o.Pool.Register(pool.Entry{Name: name, Prewarm: prewarm, Pool: max(1, r.Pool)})
 }

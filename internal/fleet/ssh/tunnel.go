@@ -22,7 +22,11 @@ const (
 	attemptPause = 100 * time.Millisecond
 )
 
-var errGreetingEOF = errors.New("handshake EOF / channel closed")
+// The failures of the handshake where lines are spoken.
+var (
+	ErrHandshakeEOF     = errors.New("handshake EOF / channel closed")
+	ErrHandshakeTimeout = errors.New("handshake timed out")
+)
 
 // tunnel opens the form of the original topup. home is the far user's, "" if it is
 // not known.
@@ -132,17 +136,17 @@ func (d Dialer) greet(ctx context.Context, s net.Conn) (c *Conn, err error) {
 	defer stop()
 	const hello = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"topside","version":"1"}}}` + "\n"
 	if _, err := s.Write([]byte(hello)); err != nil {
-		return nil, errGreetingEOF
+		return nil, ErrHandshakeEOF
 	}
 	r := bufio.NewReaderSize(s, 64<<10)
 	line, err := frame.NewLines(r, 1<<20).Next()
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, errors.New("handshake timed out")
+		return nil, ErrHandshakeTimeout
 	case errors.Is(err, frame.ErrTooLarge):
 		return nil, err
 	case err != nil:
-		return nil, errGreetingEOF
+		return nil, ErrHandshakeEOF
 	}
 	e, err := frame.Scan(line)
 	if err != nil {
