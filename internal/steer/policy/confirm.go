@@ -21,6 +21,8 @@ type Binding struct {
 	BootID     string
 	Signal     string
 	Escalate   bool
+	// Arguments are those of a call to another host, or a digest of them.
+	Arguments string
 }
 
 // The errors of a confirmation that does not count.

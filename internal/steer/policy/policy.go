@@ -55,6 +55,7 @@ type Decision struct {
 type Policy struct {
 	rules    []rule
 	fallback Decision
+	broken   bool // nobody can tell what it says
 }
 
 type rule struct {
@@ -81,9 +82,8 @@ var values = map[string][]string{
 }
 
 // possible refuses patterns that nothing can match.
-func (m match) possible() error {
-	known, closed := values[m.key]
-	if !closed {
+func (m match) possible(known []string) error {
+	if known == nil {
 		return nil
 	}
 	for _, pattern := range m.patterns {
@@ -173,7 +173,7 @@ func parseRule(words []word, line int) (rule, error) {
 		switch {
 		case words[i].text == "because" && i+2 == len(words):
 			r.reason = words[i+1].text
-			return r, nil
+			return r, r.possible()
 		case !ok:
 			return rule{}, fmt.Errorf("%q is not key=pattern; the keys are %s and because", words[i].text, strings.Join(keys, ", "))
 		case key == "because":
@@ -189,13 +189,10 @@ func parseRule(words []word, line int) (rule, error) {
 			if slices.Contains(m.patterns, "") {
 				return rule{}, fmt.Errorf("%s has an empty pattern between its commas", key)
 			}
-			if err := m.possible(); err != nil {
-				return rule{}, err
-			}
 			r.matches = append(r.matches, m)
 		}
 	}
-	return r, nil
+	return r, r.possible()
 }
 
 // A word is one word of a line; quotes are gone.
@@ -386,7 +383,7 @@ func load(source Source) (*Policy, error) {
 
 // closed denies everything.
 func closed(err error) (*Policy, error) {
-	return &Policy{fallback: Decision{Verdict: Deny, Reason: err.Error()}}, err
+	return &Policy{fallback: Decision{Verdict: Deny, Reason: err.Error()}, broken: true}, err
 }
 
 func readFile(path string) (string, error) {
