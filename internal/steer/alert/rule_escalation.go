@@ -51,7 +51,7 @@ func (s *subject) grewInPlace() *Finding {
 	}
 	return s.say(ruleEscalation, Critical, "EUID (0) != UID (%d), exe: %s", c.uid, s.title()).
 		because(fmt.Sprintf("it ran as user %d and became root without running another executable", c.uid), s.origin.String(), s.lineage()).
-		then("what the user "+s.p.Facts.User+" runs", "the kernel's version against known faults", s.tree())
+		then("what the user "+s.user()+" runs", "the kernel's version against known faults", s.tree())
 }
 
 // aboveParent finds a process of root below one of another user.
@@ -74,9 +74,9 @@ func (s *subject) aboveParent() *Finding {
 		return nil
 	}
 	return s.say(ruleEscalation, Critical, "EUID (0) != UID (%d), exe: %s", parent.p.Facts.UID, s.title()).
-		because(fmt.Sprintf("it is root's, and its parent %s (%d) is of user %s", parent.comm(), parent.p.PID, parent.p.Facts.User),
+		because(fmt.Sprintf("it is root's, and its parent %s (%d) is of user %s", parent.comm(), parent.p.PID, parent.user()),
 			"its executable is not setuid, and no sudo, su, doas or pkexec is above it", s.origin.String()).
-		then("what the user "+parent.p.Facts.User+" runs", s.tree())
+		then("what the user "+parent.user()+" runs", s.tree())
 }
 
 // elevated names the program that changed the user and then became this one.

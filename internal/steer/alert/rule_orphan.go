@@ -52,7 +52,7 @@ func judgeOrphan(s *subject) *Finding {
 	for _, r := range s.remotes() {
 		f.because("it is connected to " + r.Remote.String())
 	}
-	return f.then("what started it: the shells and services of the user "+s.p.Facts.User, s.tree())
+	return f.then("what started it: the shells and services of the user "+s.user(), s.tree())
 }
 
 // homeless tells why nothing accounts for the program; "" when something does.

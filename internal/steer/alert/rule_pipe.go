@@ -68,7 +68,7 @@ func (s *subject) streams() *Finding {
 		if from := s.writer(inode); from != nil {
 			return s.partOfCommand(s.excuse(s.say(rulePipe, Critical, "command matches pipe/download pattern: %s", first(s.args())).
 				because(fmt.Sprintf("%s (%d) writes into the pipe that %s reads its commands from", from.comm(), from.p.PID, s.comm()),
-					"its command: "+cut(strings.Join(from.args(), " "), 160), s.lineage()).
+					from.command(), s.lineage()).
 				then("what the download was", s.tree())))
 		}
 	}
@@ -188,7 +188,7 @@ func (s *subject) holdsConnection() *Finding {
 func (s *subject) connected(r Socket, why string) *Finding {
 	f := s.say(rulePipe, Critical, "command matches pipe/download pattern: %s", first(s.args())).
 		because(why, s.lineage()).
-		then("the connection to "+r.Remote.String(), "what else the user "+s.p.Facts.User+" runs", s.tree())
+		then("the connection to "+r.Remote.String(), "what else the user "+s.user()+" runs", s.tree())
 	f.Cause = causeOf(r)
 	return f
 }
@@ -254,7 +254,7 @@ func judgeCommand(s *subject) *Finding {
 		return nil
 	}
 	f := s.say(rulePipe, Critical, "command matches pipe/download pattern: %s", first(s.args())).
-		because("it was told to "+what, "its command: "+cut(command, 160), s.lineage()).
+		because("it was told to "+what, theCommand(command), s.lineage()).
 		then("what the download was", s.tree())
 	if connected := s.reverse(); connected != nil {
 		f.Cause = connected.Cause
@@ -391,9 +391,20 @@ func codePattern(code string) string {
 	return ""
 }
 
-func first(args []string) string {
-	if len(args) == 0 {
+// command is the command line as evidence; "" when there is none to show.
+func (s *subject) command() string { return theCommand(strings.Join(s.args(), " ")) }
+
+func theCommand(text string) string {
+	if text = strings.TrimSpace(cut(text, 160)); text == "" {
 		return ""
 	}
-	return args[0]
+	return "its command: " + text
+}
+
+// first is the first argument, for messages.
+func first(args []string) string {
+	if len(args) == 0 {
+		return "?"
+	}
+	return orUnknown(args[0])
 }

@@ -30,7 +30,7 @@ func judgePtrace(s *subject) *Finding {
 		return nil
 	}
 	f := s.say(rulePtrace, Warning, "process is controlled by %s (%d)", tracer.comm(), tracer.p.PID).
-		because(fmt.Sprintf("%s (%d) of user %s traces it", tracer.comm(), tracer.p.PID, tracer.p.Facts.User), "of the tracer: "+tracer.origin.String(), tracer.lineage()).
+		because(fmt.Sprintf("%s (%d) of user %s traces it", tracer.comm(), tracer.p.PID, tracer.user()), "of the tracer: "+tracer.origin.String(), tracer.lineage()).
 		then("what the tracer is", tracer.tree())
 	secret := keepers[stem(s.executable())] || keepers[s.comm()]
 	_, built := tracer.built()

@@ -108,8 +108,8 @@ func (s *subject) ordinarySpawn() bool {
 	if s.service() && s.p.PPID == 1 {
 		return s.is(containerEngine) // a shim for every container; others are judged by unit
 	}
-	if s.origin.trusted() || s.origin == unreadable && s.executable() == "" && s.inContainer() {
-		return true
+	if s.origin.trusted() || s.origin == unreadable {
+		return true // nobody knows who installed what cannot be read, such as a zombie's
 	}
 	parent := s.parent()
 	if parent != nil && parent.executable() == s.executable() && s.executable() != "" {

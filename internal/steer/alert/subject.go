@@ -19,8 +19,20 @@ type subject struct {
 	p *model.Process
 }
 
-// comm is the kernel's name of the process.
-func (s *subject) comm() string { return s.p.Facts.Comm }
+// comm is the kernel's name of the process; "?" for one that took its name away.
+func (s *subject) comm() string { return orUnknown(s.p.Facts.Comm) }
+
+// user is whom the process belongs to, for messages.
+func (s *subject) user() string { return orUnknown(s.p.Facts.User) }
+
+// orUnknown is what a message says of a blank: it must not read as if something
+// had been left out by accident.
+func orUnknown(text string) string {
+	if strings.TrimSpace(text) == "" {
+		return "?"
+	}
+	return text
+}
 
 func (s *subject) args() []string { return s.p.Facts.Args }
 
