@@ -3,14 +3,12 @@ package javascript
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"time"
 
 	"github.com/dop251/goja"
 
-	"topside/internal/compute/engine"
 )
 
 var (
@@ -150,71 +148,7 @@ func (c *child) globals() {
 		return v
 	})
 	hidden(g, "exit", func(code int) { os.Exit(code) })
-	topup := c.vm.NewObject()
-	hidden(topup, "readBack", func(path string) goja.Value {
-		b, err := c.readBack(path)
-		if err != nil {
-			fail(fmt.Errorf("Topup.readBack: %w", err))
-		}
-		return c.vm.ToValue(c.vm.NewArrayBuffer(b))
-	})
-	hidden(topup, "readBackText", func(path string) string {
-		b, err := c.readBack(path)
-		if err != nil {
-			fail(fmt.Errorf("Topup.readBackText: %w", err))
-		}
-		return string(b)
-	})
-	hidden(topup, "writeBack", func(path string, data goja.Value) {
-		b := []byte(data.String())
-		if buffer, ok := data.Export().(goja.ArrayBuffer); ok {
-			b = buffer.Bytes()
-		}
-		if err := c.writeBack(path, b); err != nil {
-			fail(fmt.Errorf("Topup.writeBack: %w", err))
-		}
-	})
-	hidden(g, "Topup", topup)
-}
-
-func (c *child) readBack(path string) ([]byte, error) {
-	if !c.back {
-		return os.ReadFile(path)
-	}
-	d, err := c.ask(engine.Dict{{Key: "what", Value: "read"}, {Key: "path", Value: path}})
-	return []byte(d.Text("data")), err
-}
-
-func (c *child) writeBack(path string, data []byte) error {
-	if !c.back {
-		tmp := path + ".tmp"
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return err
-		}
-		if err := os.WriteFile(tmp, data, 0o600); err != nil {
-			return err
-		}
-		return os.Rename(tmp, path)
-	}
-	_, err := c.ask(engine.Dict{{Key: "what", Value: "write"}, {Key: "path", Value: path}, {Key: "data", Value: string(data)}})
-	return err
-}
-
-// ask sends a request back to the server in the middle of an evaluation.
-func (c *child) ask(fields engine.Dict) (engine.Dict, error) {
-	c.backID++
-	c.send(append(engine.Dict{{Key: "op", Value: "back"}, {Key: "id", Value: c.backID}}, fields...))
-	for {
-		d := <-c.frames
-		if d.Text("op") != "back" || d.Int("id") != c.backID {
-			continue
-		}
-		if f := d.Maybe("failure"); f != nil {
-			_, text, _ := strings.Cut(*f, ": ")
-			return nil, fmt.Errorf("%s", text)
-		}
-		return d, nil
-	}
+	c.backGlobal(hidden)
 }
 
 func (c *child) console(hidden func(*goja.Object, string, any)) {
