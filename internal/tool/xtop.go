@@ -351,6 +351,9 @@ func xtopPattern(pattern string) (*regexp.Regexp, error) {
 	if length(pattern) > longestPattern {
 		return nil, fmt.Errorf("it is longer than %d characters", longestPattern)
 	}
+	if err := foreignSyntax(pattern); err != nil {
+		return nil, err
+	}
 	return regexp.Compile(unicodeClasses(pattern))
 }
 

@@ -149,6 +149,27 @@ func TestUnicodeClasses(t *testing.T) {
 	}
 }
 
+// TestForeignSyntax: what would silently mean something else is refused, and what
+// means the same is not.
+func TestForeignSyntax(t *testing.T) {
+	t.Parallel()
+	for pattern, says := range map[string]string{
+		`[a&&b]`: "&&", `[a-z&&[^x]]`: "&&", `[a--b]`: "--", `[\w--\d]`: "--", `[[a]~~b]`: "inside a class", `[a~~b]`: "~~", `[[a]b]`: "inside a class", `x[^]a&&b]`: "&&",
+		`\bfoo\b{end}`: "start or end", `\<foo\>`: "start or end", `\Qa.b\E`: "escape", `a{,3}`: "{0,",
+	} {
+		if _, err := xtopPattern(pattern); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", pattern, err)
+		}
+	}
+	for _, pattern := range []string{
+		`a&&b`, `a--b`, `~~`, `[a&b]`, `[a-]`, `[-a]`, `[[:alpha:]_]`, `[]-]`, `[^]a]`, `[\[a]`, `\[[a]`, `[\&\&a]`, `\bfoo\b`, `[\]&]`, `a{0,3}`, `[{,]`, `[\b{]|x`[4:], `a\{,b`, `[<>]`,
+	} {
+		if _, err := xtopPattern(pattern); err != nil {
+			t.Errorf("%s: %v", pattern, err)
+		}
+	}
+}
+
 // FuzzUnicodeClasses: a regular expression stays one, and what is none stays none.
 func FuzzUnicodeClasses(f *testing.F) {
 	for _, seed := range []string{`\w`, `[\d-z]`, `[^]\s]`, `[[:digit:]]`, `\`, `[`, `(?i)\D+`, `\Q\w\E`, `\pL`, `\x{41}`} {

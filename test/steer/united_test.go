@@ -329,7 +329,7 @@ func TestSteerSettings(t *testing.T) {
 // TestSteerBrokenConfiguration: nothing that cannot be read is written over.
 func TestSteerBrokenConfiguration(t *testing.T) {
 	t.Parallel()
-	for name, content := range map[string]string{"truncated": `{"theme":"osl`, "empty": "", "newer": `{"version":99,"theme":"oslo","hologram":true}`, "unknown": `{"theme":"oslo","hologram":true}`} {
+	for name, content := range map[string]string{"truncated": `{"theme":"osl`, "null": "null\n", "list": "[]", "empty": "", "newer": `{"version":99,"theme":"oslo","hologram":true}`, "unknown": `{"theme":"oslo","hologram":true}`} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHome(t)
@@ -345,7 +345,7 @@ func TestSteerBrokenConfiguration(t *testing.T) {
 				t.Errorf("config_set: %v", set)
 			}
 			switch name {
-			case "truncated", "newer":
+			case "truncated", "newer", "null", "list":
 				if string(after) != content || set["reason"] == nil || !strings.Contains(set["reason"].(string), "this server only") {
 					t.Errorf("the file is %q, config_set %v", after, set)
 				}
@@ -358,7 +358,7 @@ func TestSteerBrokenConfiguration(t *testing.T) {
 					t.Errorf("the file is %q, config_get %v", after, got)
 				}
 			}
-			if name == "truncated" && got["problem"] == nil {
+			if (name == "truncated" || name == "null" || name == "list") && got["problem"] == nil {
 				t.Errorf("config_get: %v", got)
 			}
 		})
@@ -448,7 +448,9 @@ func TestSteerAlerts(t *testing.T) {
 	}
 	for arguments, says := range map[string]string{
 		`{"suppress":true}`: "needs a rule", `{"suppress":true,"rule":"x"}`: "must be one of", `{"limit":-1}`: "limit", `{"severity":"bad"}`: "Critical",
-		`{"suppress":true,"unsuppress":true,"rule":"orphan_process"}`: "cannot be combined",
+		`{"suppress":true,"unsuppress":true,"rule":"orphan_process"}`: "cannot be combined", `{"acknowledge":""}`: "must be the id", `{"note":"alone"}`: "acknowledge or suppress",
+		`{"unsuppress":true,"rule":"fork_bomb"}`: "no suppression", `{"unsuppress":true,"rule":"fork_bomb","note":"x"}`: "note", `{"rule":"nosuch"}`: "orphan_process",
+		`{"rule":"threshold_nosuch"}`: "threshold_swap",
 	} {
 		if _, failed := u.call("process_alerts", arguments); !strings.HasPrefix(failed, "-32602") || !strings.Contains(failed, says) {
 			t.Errorf("process_alerts %s: %s", arguments, failed)
@@ -456,6 +458,18 @@ func TestSteerAlerts(t *testing.T) {
 	}
 	if _, failed := u.call("process_alerts", `{"acknowledge":"nothing"}`); failed != "unknown_alert" {
 		t.Errorf("an unknown alert: %s", failed)
+	}
+	// What was acknowledged is so for a server that starts after the others ended,
+	// one of them by force.
+	if err := syscall.Kill(u.PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	after := startUnited(t, h, "--toolsets", "steer")
+	if r := after.ok("process_alerts", threshold); r["matched"] != 0.0 {
+		t.Errorf("the acknowledgement is forgotten: %v", r)
+	}
+	if r := after.ok("process_alerts", `{"rule":"threshold_disk","hidden":true}`); r["matched"] != 1.0 || r["alerts"].([]any)[0].(map[string]any)["first_seen"] != a["first_seen"] {
+		t.Errorf("%v, first %v", r, a["first_seen"])
 	}
 }
 

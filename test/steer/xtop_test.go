@@ -331,6 +331,8 @@ func TestXtopErrors(t *testing.T) {
 		{"processes_search", `{"pattern":" \t "}`, -32000, "search pattern cannot be empty"},
 		{"processes_search", `{"pattern":5}`, -32000, "search pattern cannot be empty"},
 		{"processes_search", `{"pattern":"(?<=x)"}`, -32000, "invalid regex: …"},
+		{"processes_search", `{"pattern":"[a-z&&[^x]]"}`, -32000, "invalid regex: && in a class…"},
+		{"processes_top", `{"filter":"[[a]~~b]"}`, -32000, "invalid regex in filter: a class inside a class…"},
 		{"processes_search", `{"pattern":"` + strings.Repeat("x", 1001) + `"}`, -32000, "invalid regex: it is longer than 1000 characters"},
 		{"processes_search", `{"pattern":"(((a{1000}){1000}){1000})"}`, -32000, "invalid regex: …"},
 	} {
@@ -696,5 +698,31 @@ func TestXtopStatus(t *testing.T) {
 	status(`ok \(\d+ chars\)`, 8)
 	if r := x.object("process_info", `{"pid":1}`); !reflect.DeepEqual(r["pid"], 1.0) {
 		t.Errorf("%v", r)
+	}
+}
+
+// TestXtopBrokenConfiguration: a configuration that cannot be used is told once on
+// stderr, and by the tools that show it; nothing of it is lost.
+func TestXtopBrokenConfiguration(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, "config.json", "null")
+	x := startXtop(t, h)
+	for _, tool := range []string{"config_get", "threshold_get"} {
+		if r := x.object(tool, ``); !strings.Contains(fmt.Sprint(r["problem"]), "one JSON object") {
+			t.Errorf("%s: %v", tool, r)
+		}
+	}
+	if r := x.object("config_set", `{"theme":"oslo"}`); r["set"] != true || !strings.Contains(fmt.Sprint(r["reason"]), "this server only") {
+		t.Errorf("config_set: %v", r)
+	}
+	if r := x.object("threshold_set", `{"cpu":1,"mem":2,"disk":3}`); r["set"] != true || r["reason"] == nil {
+		t.Errorf("threshold_set: %v", r)
+	}
+	if data, err := os.ReadFile(filepath.Join(string(h), ".config", "topside", "config.json")); string(data) != "null" || err != nil {
+		t.Errorf("the file is %q, %v", data, err)
+	}
+	if n := strings.Count(x.Stderr(), "one JSON object"); n != 1 {
+		t.Errorf("it is told %d times on stderr: %s", n, x.Stderr())
 	}
 }
