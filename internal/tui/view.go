@@ -156,10 +156,12 @@ func (m *Model) titled(title string, v float64, known bool, metric threshold.Met
 
 // outside is text that processes, files and daemons chose, as it may be shown.
 func (m *Model) outside(s string) string {
+	// Cleaned first: what a terminal would not show must not hide a secret.
+	s = plaintext.Line(s)
 	if !m.options.ShowSecrets {
 		s = secret.Text(s)
 	}
-	return plaintext.Line(s)
+	return s
 }
 
 // longestCommand bounds what is kept of a command line, in characters.
@@ -186,11 +188,13 @@ func (m *Model) makeCommandLine(r *resource.Resource) string {
 		}
 		return name
 	}
-	var line string
-	if m.options.ShowSecrets {
-		line = strings.Join(f.Args, " ")
-	} else {
-		line = secret.CommandLine(f.Args)
+	clean := make([]string, 0, len(f.Args))
+	for _, arg := range f.Args {
+		clean = append(clean, plaintext.Line(arg))
+	}
+	line := strings.Join(clean, " ")
+	if !m.options.ShowSecrets {
+		line = secret.CommandLine(clean)
 	}
 	line, _ = plaintext.Bounded(line, longestCommand)
 	return line

@@ -11,13 +11,27 @@ import (
 
 // A program is what is known of one program's options.
 type program struct {
-	attached string   // letters with the secret right behind: -pSECRET
-	separate string   // letters with the secret as the next argument: -p SECRET
-	pairs    string   // letters with user and secret, either way: -u user:SECRET
-	names    []string // long options with user and secret
-	divider  string   // between user and secret
-	ports    bool     // the letters also publish ports, which are kept
-	grouped  bool     // a user is followed by a group, not by a secret
+	attached string              // letters with the secret right behind: -pSECRET
+	separate string              // letters with the secret as the next argument: -p SECRET
+	pairs    string              // letters with user and secret, either way: -u user:SECRET
+	names    []string            // long options with user and secret
+	divider  string              // between user and secret
+	ports    bool                // the letters also publish ports, which are kept
+	grouped  bool                // a user is followed by a group, not by a secret
+	word     func(string) string // hides what else is a secret in a word
+	operands operands            // which of the words that are no options are secrets
+}
+
+// operands tell which words that are no options are secrets, for programs that
+// take them by their place.
+type operands struct {
+	from   int            // the first that is one, from 1; 0 is none
+	verbs  map[string]int // the first after this word instead
+	after  string         // the one behind this word
+	given  string         // only with this option of one letter
+	sooner string         // with this one, one place sooner
+	values string         // options of one letter whose value is the next word
+	most   int            // how many may be secrets; 0 is all that follow
 }
 
 var programs = func() map[string]*program {
@@ -30,12 +44,32 @@ var programs = func() map[string]*program {
 		"podman":    {separate: "p", ports: true},
 		"sqlcmd":    {attached: "P", separate: "P"},
 		"zip":       {separate: "P"},
-		"unzip":     {separate: "P"},
+		"lftp":      {pairs: "u", divider: ","},
+		"net":       {pairs: "U", divider: "%"},
+		"rpcclient": {pairs: "U", divider: "%"},
+		"ipmitool":  {separate: "P"},
+		"htpasswd":  {operands: operands{from: 3, given: "b", sooner: "n", values: "Cr"}},
+		"htdigest":  {operands: operands{from: 4}},
+		"mkpasswd":  {operands: operands{from: 1, values: "mSRPs", most: 1}},
+		"nmcli":     {operands: operands{after: "password"}},
+		"vault":     {operands: operands{verbs: map[string]int{"login": 1}}},
+		"isql":      {operands: operands{from: 3}},
+		"rabbitmqctl": {operands: operands{values: "n", most: 1, verbs: map[string]int{
+			"add_user": 2, "change_password": 2, "authenticate_user": 2}}},
+		"sqlplus":        {word: afterSlash},
+		"exp":            {word: afterSlash},
+		"xfreerdp":       {word: afterSlashP},
+		"wlfreerdp":      {word: afterSlashP},
+		"wpa_passphrase": {operands: operands{from: 2}},
+		"unzip":          {separate: "P"},
 	}
 	for p, names := range map[*program][]string{
 		{attached: "p"}: {"mysql", "mysqldump", "mysqladmin", "mysqlimport", "mysqlcheck", "mysqlshow", "mysqlslap", "mysqlpump", "mysqlsh",
 			"mysqlbinlog", "mariadb", "mariadb-dump", "mariadb-admin", "mariadb-backup", "mycli", "xtrabackup", "7z", "7za", "7zr", "unrar"},
 		{separate: "p"}:                {"mongo", "mongosh", "mongodump", "mongorestore", "mongoexport", "mongoimport"},
+		{separate: "AXc"}:              {"snmpget", "snmpset", "snmpwalk", "snmpbulkwalk", "snmptable"},
+		{attached: "P", separate: "P"}: {"mosquitto_pub", "mosquitto_sub", "mosquitto_rr"},
+		{attached: "p", separate: "p"}: {"rdesktop", "evil-winrm", "ncftp", "ncftpget", "ncftpput"},
 		{attached: "w", separate: "w"}: {"ldapsearch", "ldapmodify", "ldapadd", "ldapdelete", "ldappasswd", "ldapwhoami"},
 	} {
 		for _, name := range names {
@@ -50,6 +84,28 @@ var programs = func() map[string]*program {
 	}
 	return all
 }()
+
+// afterSlash hides the secret of user/secret@database, as Oracle's tools take it.
+func afterSlash(arg string) string {
+	user, rest, ok := strings.Cut(arg, "/")
+	if !ok || user == "" || rest == "" || strings.ContainsAny(user, "@-.") {
+		return arg
+	}
+	if password, database, ok := strings.Cut(rest, "@"); ok && password != "" {
+		return user + "/" + Mark + "@" + database
+	}
+	return user + "/" + Mark
+}
+
+// afterSlashP hides what follows /p: in the manner of Windows.
+func afterSlashP(arg string) string {
+	for _, option := range []string{"/p:", "/gp:"} {
+		if strings.HasPrefix(arg, option) && len(arg) > len(option) {
+			return option + Mark
+		}
+	}
+	return arg
+}
 
 // grouping programs take a user and a group where others take a user and a
 // secret.

@@ -71,6 +71,7 @@ type walk struct {
 	// what the next argument holds, by the option before it
 	expected expectation
 	name     string // the option's name, for named
+	place    placed // among the words that are no options
 	depth    int    // of texts within texts
 }
 
@@ -223,8 +224,16 @@ func (w *walk) option(arg string) string {
 		return arg
 	}
 	if p, ok := programNamed(arg); ok {
-		w.program = p
+		w.program, w.place = p, placed{}
 		return arg
+	}
+	if w.operand(arg) {
+		return Mark
+	}
+	if w.program != nil && w.program.word != nil && arg != "" && arg[0] != '-' {
+		if shown := w.program.word(arg); shown != arg {
+			return shown
+		}
 	}
 	if shown, ok := w.shortOption(arg); ok {
 		return shown
