@@ -38,6 +38,9 @@ func (c *Child) Interrupt() bool { return false }
 // Nudge does nothing on this system.
 func (c *Child) Nudge() {}
 
+// Reset does nothing on this system.
+func (c *Child) Reset() bool { return false }
+
 // Retire does nothing on this system.
 func (c *Child) Retire(*Child) {}
 

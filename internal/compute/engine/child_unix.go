@@ -25,13 +25,16 @@ type Child struct {
 	back   Back
 	kin    *kin
 
-	request, reply, wake *os.File
-	in                   frames
-	buf                  []byte
+	request, reply, wake, rewind *os.File
+	in                           frames
+	ending                       []int // processes that a reset has killed
+	buf                          []byte
 
 	mu      sync.Mutex
-	pid     int // of the process that answers
-	keeper  int // of the process that would take over, 0 if none
+	pid     int  // of the process that answers
+	keeper  int  // of the process that would take over, 0 if none
+	origin  int  // of the one that has evaluated nothing, 0 if none
+	due     bool // an origin was asked for and not reported yet
 	seq     uint64
 	exited  map[int]syscall.WaitStatus
 	groups  []int  // process groups of the session, the first process's and those of promoted keepers
@@ -99,6 +102,13 @@ func start(ctx context.Context, lang Language, o Options) (*Child, error) {
 		}
 		if d.Text("op") == "ready" {
 			c.kin.cell.holds() // nothing is evaluated outside of it
+			if lang.Capabilities().Keeper {
+				if _, err := c.request.Write(AppendFrame(nil, Dict{{"op", "origin"}})); err != nil {
+					c.Close()
+					return nil, err
+				}
+				c.due = true
+			}
 			return c, nil
 		}
 	}
@@ -129,9 +139,9 @@ func (c *Child) spawn(cmd Command, o Options) (err error) {
 		}
 		return w, r, err
 	}
-	var requestR, replyW, wakeR *os.File
+	var requestR, replyW, wakeR, rewindR *os.File
 	closeTheirs := func() {
-		for _, f := range []*os.File{requestR, replyW, wakeR} {
+		for _, f := range []*os.File{requestR, replyW, wakeR, rewindR} {
 			if f != nil {
 				f.Close()
 			}
@@ -147,6 +157,9 @@ func (c *Child) spawn(cmd Command, o Options) (err error) {
 	if wakeR, c.wake, err = pipe(true); err != nil {
 		return err
 	}
+	if rewindR, c.rewind, err = pipe(true); err != nil {
+		return err
+	}
 	environ := o.Env
 	if environ == nil {
 		environ = os.Environ()
@@ -160,7 +173,7 @@ func (c *Child) spawn(cmd Command, o Options) (err error) {
 		return err
 	}
 	c.kin = newKin(c.limits.Processes)
-	files := []uintptr{null.Fd(), out, errFd, requestR.Fd(), replyW.Fd(), wakeR.Fd()}
+	files := []uintptr{null.Fd(), out, errFd, requestR.Fd(), replyW.Fd(), wakeR.Fd(), rewindR.Fd()}
 	pid, err := theReaper.launch(func() (int, error) {
 		pid, err := syscall.ForkExec(cmd.Path, append([]string{filepath.Base(cmd.Path)}, cmd.Args...), &syscall.ProcAttr{
 			Dir:   o.Dir,
@@ -340,6 +353,7 @@ func (c *Child) watch(s *stopper, call *Call) {
 }
 
 func (c *Child) exchange(ctx context.Context, request Dict) (Dict, error) {
+	c.awaitEnd()
 	c.buf = AppendFrame(c.buf[:0], request)
 	if _, err := c.request.Write(c.buf); err != nil && !c.gone() {
 		// Nobody reads any more, but no death was seen: the descriptors were closed by the session's code.
@@ -354,7 +368,7 @@ func (c *Child) exchange(ctx context.Context, request Dict) (Dict, error) {
 			return nil, err
 		}
 		switch d.Text("op") {
-		case "keeper", "ready":
+		case "keeper", "origin", "ready":
 		case "back":
 			if err := c.answer(ctx, d); err != nil {
 				return nil, err
@@ -510,8 +524,18 @@ func (c *Child) takeOver(d *Death) {
 	if c.kin.cell.holds() {
 		c.kin.cell.readmit(keeper)
 	}
+	if c.awaken(c.wake, keeper) {
+		d.Recovered, d.Seq = true, seq
+	}
+}
+
+// awaken calls the process that waits at the pipe by its number, and reads until it says that it goes on as the engine.
+// When it does not, the child is dead. Another process may wait there too, a keeper whose engine was killed before it
+// could tell of it: that one reports itself and ends, and the call is made again.
+func (c *Child) awaken(pipe *os.File, pid int) bool {
 	c.in = frames{}
-	if _, err := c.wake.Write([]byte{1}); err == nil {
+	call := fmt.Appendf(nil, "%08d", pid)
+	if _, err := pipe.Write(call); err == nil {
 		timer := time.AfterFunc(recoverWithin, c.killGroup)
 		defer timer.Stop()
 		for {
@@ -519,16 +543,21 @@ func (c *Child) takeOver(d *Death) {
 			if err != nil {
 				break
 			}
-			if m.Text("op") == "recovered" && int(m.Int("pid")) == keeper {
-				d.Recovered, d.Seq = true, seq
-				c.forgetEmptyGroups()
-				return
+			switch m.Text("op") {
+			case "stray":
+				pipe.Write(call)
+			case "recovered":
+				if int(m.Int("pid")) == pid {
+					c.forgetEmptyGroups()
+					return true
+				}
 			}
 		}
 	}
 	c.mu.Lock()
 	c.dead = true
 	c.mu.Unlock()
+	return false
 }
 
 // settle reads what the dead process had written: the last word about its keeper is in it.
@@ -548,11 +577,19 @@ func (c *Child) settle() {
 	}
 }
 
-// heed notes which process would take over.
+// heed notes which processes would take over. An engine that was ended may have had a last word.
 func (c *Child) heed(d Dict) {
-	if d.Text("op") == "keeper" {
+	if int(d.Int("engine")) != c.Pid() {
+		return
+	}
+	switch d.Text("op") {
+	case "keeper":
 		c.mu.Lock()
 		c.keeper, c.seq = int(d.Int("pid")), uint64(d.Int("seq"))
+		c.mu.Unlock()
+	case "origin":
+		c.mu.Lock()
+		c.origin, c.due = int(d.Int("pid")), false
 		c.mu.Unlock()
 	}
 }
@@ -586,12 +623,17 @@ func (c *Child) processes() int {
 	return len(c.kin.members(groups))
 }
 
-// strike kills the processes of the session but for the keeper, which has its state.
+// strike kills the processes of the session but for those that wait: the keeper has its state.
 func (c *Child) strike() {
 	c.mu.Lock()
-	groups, keeper := slices.Clone(c.groups), c.keeper
+	groups, waiting := slices.Clone(c.groups), c.waiting()
 	c.mu.Unlock()
-	c.kin.strike(groups, keeper)
+	c.kin.strike(groups, waiting...)
+}
+
+// waiting are the processes that would take over; each leads a group that nobody watches yet. The caller holds the lock.
+func (c *Child) waiting() []int {
+	return slices.DeleteFunc([]int{c.keeper, c.origin}, func(pid int) bool { return pid == 0 })
 }
 
 // Close kills every process of the session, those that left its groups included, and releases its files. It is safe to
@@ -603,14 +645,14 @@ func (c *Child) Close() error {
 		return nil
 	}
 	c.closed = true
-	groups, keeper, elders := c.groups, c.keeper, c.elders
+	groups, waiting, elders := c.groups, c.waiting(), c.elders
 	for _, g := range groups {
 		syscall.Kill(-g, syscall.SIGKILL)
 	}
-	if keeper > 0 && !slices.Contains(groups, keeper) {
-		groups = append(groups, keeper)
-		syscall.Kill(-keeper, syscall.SIGKILL)
+	for _, pid := range waiting {
+		syscall.Kill(-pid, syscall.SIGKILL)
 	}
+	groups = append(groups[:len(groups):len(groups)], waiting...)
 	c.mu.Unlock()
 	c.closeFiles()
 	if c.kin != nil {
@@ -619,7 +661,7 @@ func (c *Child) Close() error {
 	for _, k := range elders {
 		k.end(nil)
 	}
-	c.dismiss(groups, keeper)
+	c.dismiss(groups, waiting)
 	return nil
 }
 
@@ -632,8 +674,8 @@ func (c *Child) Retire(successor *Child) {
 		return
 	}
 	c.closed = true
-	groups, keeper := c.groups, c.keeper
-	for _, pid := range []int{c.pid, keeper} {
+	groups, waiting := c.groups, c.waiting()
+	for _, pid := range append(waiting[:len(waiting):len(waiting)], c.pid) {
 		if _, gone := c.exited[pid]; pid > 0 && !gone {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
@@ -641,10 +683,8 @@ func (c *Child) Retire(successor *Child) {
 	heirs := append(c.elders, c.kin)
 	c.mu.Unlock()
 	c.closeFiles()
-	if keeper > 0 && !slices.Contains(groups, keeper) {
-		groups = append(groups, keeper)
-	}
-	c.dismiss(groups, keeper)
+	groups = append(groups[:len(groups):len(groups)], waiting...)
+	c.dismiss(groups, waiting)
 	heirs = slices.DeleteFunc(heirs, func(k *kin) bool {
 		if len(k.members(nil)) > 0 {
 			return false
@@ -664,7 +704,7 @@ func (c *Child) Retire(successor *Child) {
 }
 
 func (c *Child) closeFiles() {
-	for _, f := range []*os.File{c.request, c.reply, c.wake} {
+	for _, f := range []*os.File{c.request, c.reply, c.wake, c.rewind} {
 		if f != nil {
 			f.Close()
 		}
@@ -678,15 +718,15 @@ func (c *Child) closeFiles() {
 }
 
 // dismiss gives up the groups of an ended child.
-func (c *Child) dismiss(groups []int, keeper int) {
+func (c *Child) dismiss(groups, waiting []int) {
 	for _, g := range groups {
-		if g == keeper {
+		if slices.Contains(waiting, g) {
 			theReaper.start(g, nil)
 		}
 		theGuardian.remove(group(g))
 	}
 	// The kernel ends killed processes at once; a short wait leaves no zombie behind the call.
-	for i := 0; i < 50 && anyAlive(c.pid, keeper); i++ {
+	for i := 0; i < 50 && anyAlive(append(waiting[:len(waiting):len(waiting)], c.pid)...); i++ {
 		theReaper.sweep()
 		time.Sleep(time.Duration(min(i, 4)) * time.Millisecond / 4)
 	}

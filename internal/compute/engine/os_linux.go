@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"bytes"
 	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -82,4 +84,11 @@ func processCount() int {
 		return 0
 	}
 	return int(info.Procs)
+}
+
+// isZombie tells whether the process is dead and only not collected by its parent yet.
+func isZombie(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	end := bytes.LastIndexByte(stat, ')')
+	return err == nil && end > 0 && bytes.HasPrefix(stat[end:], []byte(") Z"))
 }

@@ -24,3 +24,6 @@ func ownProcesses() {}
 func limit(pid int, l Limits) {}
 
 func processCount() int { return 0 }
+
+// isZombie is not known here; a dead process that was called does not answer.
+func isZombie(pid int) bool { return false }

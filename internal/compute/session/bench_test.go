@@ -136,3 +136,17 @@ func BenchmarkRecovery(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkReset empties a session that has evaluated something, in a quiet moment.
+func BenchmarkReset(b *testing.B) {
+	s := benchSession(b, nil)
+	for b.Loop() {
+		b.StopTimer()
+		benchEval(b, s, "let x = 1;;")
+		time.Sleep(10 * time.Millisecond)
+		b.StartTimer()
+		if err := s.Reset(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

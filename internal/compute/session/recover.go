@@ -46,13 +46,11 @@ func (s *Session) recoverFrom(ctx context.Context, cause error) (*Recovery, erro
 			s.mu.Unlock()
 		} else {
 			rec.By, seq = ByReplay, 0
-			fresh, err := s.freshChild(ctx)
-			if err != nil {
+			if err := s.emptied(ctx); err != nil {
 				return nil, err
 			}
-			s.replaceChild(fresh)
 			if s.prewarmed && s.o.Prewarm != "" {
-				if err := s.prewarm(ctx, fresh); err != nil {
+				if err := s.prewarm(ctx, s.current()); err != nil {
 					rec.Failed = append(rec.Failed, ReplayFailure{Source: s.o.Prewarm, Message: err.Error()})
 				}
 			}

@@ -226,13 +226,11 @@ func (s *Session) resumeLog(ctx context.Context, text string) error {
 
 // startAnew replaces the process by one that has only the prewarm file.
 func (s *Session) startAnew(ctx context.Context) error {
-	fresh, err := s.freshChild(ctx)
-	if err != nil {
+	if err := s.emptied(ctx); err != nil {
 		return err
 	}
-	s.replaceChild(fresh)
 	if s.prewarmed {
-		return s.prewarm(ctx, fresh)
+		return s.prewarm(ctx, s.current())
 	}
 	return nil
 }
@@ -437,18 +435,49 @@ func (s *Session) Reset(ctx context.Context) error {
 }
 
 func (s *Session) reset(ctx context.Context) error {
-	fresh, err := s.newChild(ctx)
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	old := s.current()
-	s.setChild(fresh)
-	s.wait.Go(func() { old.Retire(fresh) })
+	if !s.rewound() {
+		fresh, err := s.newChild(ctx)
+		if err != nil {
+			return err
+		}
+		old := s.current()
+		s.setChild(fresh)
+		s.wait.Go(func() { old.Retire(fresh) })
+	}
 	s.prewarmed = false
 	if err := s.log.replace(nil, ""); err != nil {
 		s.note("log", "the log cannot be written: "+err.Error())
 	}
 	return nil
+}
+
+// emptied gives the session a process that has evaluated nothing: the child's own where it keeps one, else a fresh
+// child's.
+func (s *Session) emptied(ctx context.Context) error {
+	if s.rewound() {
+		return nil
+	}
+	fresh, err := s.freshChild(ctx)
+	if err != nil {
+		return err
+	}
+	s.replaceChild(fresh)
+	return nil
+}
+
+// rewound lets the child go on from its beginning, where it can.
+func (s *Session) rewound() bool {
+	c := s.current()
+	if c == nil || !c.Reset() {
+		return false
+	}
+	s.mu.Lock()
+	s.generation = s.o.Processes.Add(1)
+	s.mu.Unlock()
+	return true
 }
 
 func (s *Session) replaceChild(fresh *engine.Child) {

@@ -1,6 +1,7 @@
 (* The OCaml side of a session: a toplevel without a prompt.
 
-   Requests arrive on descriptor 3, replies leave on descriptor 4, one byte on descriptor 5 wakes the keeper.
+   Requests arrive on descriptor 3, replies leave on descriptor 4, the keeper is woken on descriptor 5, the process
+   that has evaluated nothing on descriptor 6.
    Descriptors 0, 1 and 2 belong to the evaluated code. What differs between compilers is in Shim. *)
 
 (* ---- values on the wire -------------------------------------------------------------------------------- *)
@@ -72,6 +73,7 @@ let fd_of_int : int -> Unix.file_descr = Obj.magic
 let requests = fd_of_int 3
 let replies = fd_of_int 4
 let wakeup = fd_of_int 5
+let rewind = fd_of_int 6
 
 (* die leaves at once: no at_exit function of the session's code may run in a process that only waits or that
    the session's code forked. *)
@@ -910,11 +912,11 @@ let set_back on =
 
 (* ---- the keeper -------------------------------------------------------------------------------------------- *)
 
-(* A keeper is a fork that holds the state as it was and waits. When the engine dies, the server wakes it with
-   one byte, and it goes on as the engine. It leads its own process group, so that killing the engine's spares it. *)
+(* A keeper is a fork that holds the state as it was and waits. When the engine dies, the server wakes it, and it
+   goes on as the engine. It leads its own process group, so that killing the engine's spares it. *)
 
 let keeper = ref 0
-let stale = ref true
+let stale = ref false (* nothing was evaluated yet *)
 let cost = ref 0.
 let fork_time = ref 0.0005
 let keepers_wanted = ref true
@@ -939,11 +941,18 @@ let ready t =
   | _ -> true
   | exception Unix.Unix_error (Unix.EINTR, _, _) -> false
 
-let rec wait_for_wakeup b =
-  match Unix.read wakeup b 0 1 with
-  | 1 -> ()
+(* wait_for_call returns when the server calls this process by its number, written in eight digits. Another that waits
+   at the same pipe without the server's knowledge says so and ends. *)
+let rec wait_for_call fd =
+  let b = Bytes.create 8 in
+  match Unix.read fd b 0 8 with
+  | 8 ->
+      if Bytes.to_string b <> Printf.sprintf "%08d" (Unix.getpid ()) then begin
+        send (D [ ("op", S "stray") ]);
+        die ()
+      end
   | _ -> die ()
-  | exception Unix.Unix_error (Unix.EINTR, _, _) -> wait_for_wakeup b
+  | exception Unix.Unix_error (Unix.EINTR, _, _) -> wait_for_call fd
   | exception _ -> die ()
 
 (* After a fork every page that the next evaluation writes would be copied first, while its caller waits. Here they
@@ -974,7 +983,7 @@ let fork_keeper () =
     | 0 ->
         (try ignore (Unix.setsid ()) with _ -> ());
         keeper := 0;
-        wait_for_wakeup (Bytes.create 1);
+        wait_for_call wakeup;
         forget_requests ();
         owner := Unix.getpid ();
         stale := true;
@@ -985,7 +994,7 @@ let fork_keeper () =
         keeper := pid;
         stale := false;
         cost := 0.;
-        send (D [ ("op", S "keeper"); ("pid", I pid); ("seq", I !seq) ]);
+        send (D [ ("op", S "keeper"); ("engine", I !owner); ("pid", I pid); ("seq", I !seq) ]);
         own_pages ()
   end
   else stale := false
@@ -996,6 +1005,27 @@ let idle () =
   while !stale && (!cost > 0.02 || not (ready (min 0.05 (max 0.002 (4. *. !fork_time))))) do
     fork_keeper ()
   done
+
+(* ---- the origin -------------------------------------------------------------------------------------------- *)
+
+(* Before anything is evaluated the server asks for a fork that stays as it is. To empty the session, it ends the engine
+   and wakes this one; it goes on as the engine, and leaves another in its place. *)
+let rec keep_origin () =
+  let tell pid = send (D [ ("op", S "origin"); ("engine", I !owner); ("pid", I pid) ]) in
+  if not !keepers_wanted then tell 0
+  else
+    match Unix.fork () with
+    | exception _ -> tell 0
+    | 0 ->
+        (try ignore (Unix.setsid ()) with _ -> ());
+        wait_for_call rewind;
+        forget_requests ();
+        owner := Unix.getpid ();
+        send (D [ ("op", S "recovered"); ("pid", I !owner); ("seq", I 0) ]);
+        keep_origin ()
+    | pid ->
+        tell pid;
+        own_pages ()
 
 (* ---- the loop ---------------------------------------------------------------------------------------------- *)
 
@@ -1015,6 +1045,9 @@ let serve request =
   | "env" -> env request
   | "lookup" -> lookup request
   | "back" -> N
+  | "origin" ->
+      keep_origin ();
+      N
   | op -> D [ ("op", S op); ("error", S "unknown operation") ]
 
 let rec loop () =
@@ -1027,7 +1060,7 @@ let rec loop () =
   loop ()
 
 let () =
-  List.iter (fun fd -> try Unix.set_close_on_exec fd with _ -> ()) [ requests; replies; wakeup ];
+  List.iter (fun fd -> try Unix.set_close_on_exec fd with _ -> ()) [ requests; replies; wakeup; rewind ];
   install_signals ();
   (* The session does not see how it was started. *)
   let lib = if Array.length Sys.argv > 1 then Sys.argv.(1) else "" in
