@@ -25,7 +25,7 @@ type Entry struct {
 }
 
 // registry is sessions.json. Two servers may share the file: each write reads it again and changes its own entries
-// only. A file that cannot be read counts as empty and is kept as FILE.corrupt before it is written.
+// only. A file that is no registry counts as empty and is kept as FILE.corrupt before it is written.
 type registry struct {
 	mu      sync.Mutex
 	path    string
@@ -54,6 +54,12 @@ func (e *RegistryError) Error() string {
 }
 func (e *RegistryError) Unwrap() error { return e.Err }
 
+// corruptError is a registry that was read and is none.
+type corruptError struct{ err error }
+
+func (e *corruptError) Error() string { return e.err.Error() }
+func (e *corruptError) Unwrap() error { return e.err }
+
 func newRegistry(path string) *registry {
 	r := &registry{path: path, entries: map[string]Entry{}, touched: map[string]bool{}}
 	if loaded, err := r.load(); err == nil {
@@ -76,7 +82,7 @@ func (r *registry) load() (map[string]Entry, error) {
 	}
 	var f file
 	if err := json.Unmarshal(b, &f); err != nil {
-		return nil, err
+		return nil, &corruptError{err}
 	}
 	for _, e := range f.Sessions {
 		if e.Name == "" {
@@ -154,9 +160,12 @@ func (r *registry) save() error {
 	}
 	defer unlock()
 	merged, err := r.load()
-	if err != nil {
+	var corrupt *corruptError
+	if errors.As(err, &corrupt) {
 		os.Rename(r.path, r.path+".corrupt")
 		merged = map[string]Entry{}
+	} else if err != nil {
+		return &RegistryError{err} // a folder, or what this user may not read, stays as it is
 	}
 	for name := range r.touched {
 		merged[name] = r.entries[name]

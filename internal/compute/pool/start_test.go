@@ -71,6 +71,21 @@ func TestUnwritableRegistry(t *testing.T) {
 	named(t, p, "w.1")
 }
 
+// TestRegistryIsAFolder: what is no registry's file stays as it is.
+func TestRegistryIsAFolder(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "folder")
+	os.Mkdir(folder, 0o700)
+	p := open(t, dir, func(o *Options) { o.RegistryPath = folder })
+	var registry *RegistryError
+	if err := p.Start(context.Background(), StartRequest{Name: "w"}); !errors.As(err, &registry) {
+		t.Error(err)
+	}
+	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+		t.Error(err)
+	}
+}
+
 // TestFailedRestart: the session is registered still, and only does not run.
 func TestFailedRestart(t *testing.T) {
 	p := open(t, t.TempDir(), nil)

@@ -110,3 +110,25 @@ func ran(t *testing.T, program string, args ...string) []byte {
 	}
 	return out
 }
+
+// A source that takes the session's own descriptors ends with the process, and is not in the log: evaluated again it
+// would end the next one too.
+func TestTakenDescriptors(t *testing.T) {
+	w := open(t, nil)
+	w.eval("let kept = 5;;")
+	for _, source := range []string{
+		"Unix.close (Obj.magic 3);;", "Unix.close (Obj.magic 4);;", "Unix.close (Obj.magic 5);;", "Unix.dup2 Unix.stdin (Obj.magic 3);;",
+		"for i = 0 to 50 do try Unix.close (Obj.magic i : Unix.file_descr) with _ -> () done;;",
+	} {
+		r := w.eval(source)
+		if r.Err == nil || r.Recovery == nil || !strings.HasPrefix(source, "for") && !strings.Contains(r.Stderr.Head, "closed or replaced a descriptor") {
+			t.Errorf("%s: %+v %q", source, r.Err, r.Stderr.Head)
+		}
+		if got := w.value("kept;;"); got != "5" {
+			t.Errorf("after %s: %s", source, got)
+		}
+	}
+	if got := w.log(); got != "let kept = 5;;\n" {
+		t.Errorf("%q", got)
+	}
+}

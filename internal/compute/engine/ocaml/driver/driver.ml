@@ -81,6 +81,21 @@ let die () =
   Unix.kill (Unix.getpid ()) Sys.sigkill;
   assert false
 
+(* An evaluation that closed or replaced the session's own descriptors ends with the process. Otherwise it would be in
+   the log, and end every process that evaluates the log again. *)
+let pipes =
+  let identity fd = let s = Unix.fstat fd in (s.Unix.st_dev, s.Unix.st_ino) in
+  List.map (fun fd -> (fd, identity fd)) [ requests; replies; wakeup ]
+
+let lost_pipes () =
+  let same (fd, id) = match Unix.fstat fd with s -> (s.Unix.st_dev, s.Unix.st_ino) = id | exception _ -> false in
+  not (List.for_all same pipes)
+
+let lament () =
+  let words = "the evaluation closed or replaced a descriptor from 3 on, with which the session works\n" in
+  (try ignore (Unix.write_substring Unix.stderr words 0 (String.length words)) with _ -> ());
+  die ()
+
 let rec read_fully fd b off n =
   if n > 0 then
     match Unix.read fd b off n with
@@ -1056,6 +1071,10 @@ let rec loop () =
   let reply = serve request in
   (* A process that the session's code forked ends here: it must never answer in its parent's place. *)
   if Unix.getpid () <> !owner then die ();
+  if lost_pipes () then begin
+    flush_output ();
+    lament ()
+  end;
   if reply <> N then send reply;
   loop ()
 
