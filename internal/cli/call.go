@@ -76,7 +76,7 @@ its arguments are wrong.`,
 	f.BoolVar(&call.jsonOutput, "json-output", false, "print the structured content as JSON instead of the text")
 	f.BoolVar(&call.list, "list", false, "list the tools and their arguments instead of calling one")
 	f.StringVar(&call.socket, "socket", "", "call the server at this Unix socket `path` instead of an own one")
-	f.StringVar(&call.surface, "surface", "topside", "offer the tools of this `contract`: topside or wsltop")
+	f.StringVar(&call.surface, "surface", "topside", "offer the tools of this `contract`: topside, wsltop, xtop or topup")
 	f.BoolVar(&call.tools.showSecrets, "show-secrets", false, "do not redact passwords, tokens and keys in arguments and labels")
 	call.computing.flags(f)
 	call.flags(f, peoplesInterval)
@@ -100,7 +100,7 @@ func (c *calling) run(ctx context.Context, s Streams, args []string) error {
 	if len(args) == 0 && !c.list {
 		return badUsage("Run 'topside call --list' for the tools.", "name the tool to call")
 	}
-	session, observer, end, err := c.connect(ctx)
+	session, observer, end, err := c.connect(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -137,9 +137,13 @@ func (c *calling) run(ctx context.Context, s Streams, args []string) error {
 
 // connect returns a session with the server to call. observer is nil when that
 // server is another process.
-func (c *calling) connect(ctx context.Context) (session *mcp.ClientSession, observer *see.Observer, end func(), err error) {
+func (c *calling) connect(ctx context.Context, s Streams) (session *mcp.ClientSession, observer *see.Observer, end func(), err error) {
 	if c.socket != "" {
 		session, end, err = overSocket(ctx, c.socket)
+		return session, nil, end, err
+	}
+	if c.surface == "xtop" || c.surface == "topup" {
+		session, end, err = c.toContract(ctx, s)
 		return session, nil, end, err
 	}
 	surface, flavour := contract.United, resource.Flavour{ShowSecrets: c.tools.showSecrets}
@@ -148,7 +152,7 @@ func (c *calling) connect(ctx context.Context) (session *mcp.ClientSession, obse
 	case "wsltop":
 		surface, flavour = contract.Wsltop, resource.Flavour{WSL: true, ShowSecrets: c.tools.showSecrets}
 	default:
-		return nil, nil, nil, badUsage("", "--surface must be topside or wsltop, not %q", c.surface)
+		return nil, nil, nil, badUsage("", "--surface must be topside, wsltop, xtop or topup, not %q", c.surface)
 	}
 	observer, err = c.observer(flavour)
 	if err != nil {
@@ -180,6 +184,38 @@ func (c *calling) connect(ctx context.Context) (session *mcp.ClientSession, obse
 		return nil, nil, nil, err
 	}
 	return session, observer, func() { disconnect(); release() }, nil
+}
+
+// toContract returns a session with the tools of a contract that has a program of
+// its own.
+func (c *calling) toContract(ctx context.Context, s Streams) (*mcp.ClientSession, func(), error) {
+	var server *mcp.Server
+	var release func()
+	if c.surface == "topup" {
+		world, err := newTopupWorld(ctx, s, c.surface)
+		if err != nil {
+			return nil, nil, err
+		}
+		server, release = contract.TopupCalls(world.client("", nil)), world.close
+	} else {
+		observer, err := c.observer(resource.Flavour{ShowSecrets: c.tools.showSecrets})
+		if err != nil {
+			return nil, nil, err
+		}
+		advisor, err := advise(observer, nil, 0)
+		if err != nil {
+			closeSoon(observer)
+			return nil, nil, err
+		}
+		server = contract.XtopCalls(tool.NewXtop(observer, advisor).HideSecrets(!c.tools.showSecrets))
+		release = func() { dismiss(advisor); closeSoon(observer) }
+	}
+	session, disconnect, err := inProcess(ctx, server)
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
+	return session, func() { disconnect(); release() }, nil
 }
 
 func toolNamed(tools []*mcp.Tool, name string) (*mcp.Tool, error) {
@@ -372,10 +408,13 @@ func callFailure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if errors.As(err, &rpc) && rpc.Code == jsonrpc.CodeInvalidParams {
+	if !errors.As(err, &rpc) {
+		return err
+	}
+	if rpc.Code == jsonrpc.CodeInvalidParams {
 		return badUsage("Run 'topside call --list' for the arguments.", "%s", clean(rpc.Message))
 	}
-	return err
+	return errors.New(clean(rpc.Message))
 }
 
 func (c *calling) print(s Streams, result *mcp.CallToolResult) error {

@@ -31,8 +31,10 @@ type home string
 
 func newHome(t testing.TB) home { return home(t.TempDir()) }
 
-func (h home) env() bed.Option {
-	return bed.Env("HOME="+string(h), "XDG_CONFIG_HOME=", "XDG_STATE_HOME=", "XDG_CACHE_HOME="+filepath.Join(string(h), "cache"))
+func (h home) env() bed.Option { return bed.Env(h.variables()...) }
+
+func (h home) variables() []string {
+	return []string{"HOME=" + string(h), "XDG_CONFIG_HOME=", "XDG_STATE_HOME=", "XDG_CACHE_HOME=" + filepath.Join(string(h), "cache")}
 }
 
 func (h home) write(t testing.TB, name, content string) {
@@ -724,5 +726,36 @@ func TestXtopBrokenConfiguration(t *testing.T) {
 	}
 	if n := strings.Count(x.Stderr(), "one JSON object"); n != 1 {
 		t.Errorf("it is told %d times on stderr: %s", n, x.Stderr())
+	}
+}
+
+// TestCallsOfContracts: topside call reaches the tools of the contracts that have
+// programs of their own.
+func TestCallsOfContracts(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	run := func(args ...string) (string, int) {
+		t.Helper()
+		c := exec.Command(bed.Binary(), append([]string{"call"}, args...)...)
+		c.Env, c.Dir = append(os.Environ(), h.variables()...), string(h)
+		out := bed.RunCommand(t, c)
+		return out.Stdout + out.Stderr, out.Status
+	}
+	for _, c := range []struct {
+		args   []string
+		status int
+		says   string
+	}{
+		{[]string{"--surface", "xtop", "--list"}, 0, "plugin_status"},
+		{[]string{"--surface", "xtop", "threshold_get"}, 0, `{"cpu":90.0,"disk":90.0,"mem":90.0}`},
+		{[]string{"--surface", "xtop", "config_set", "theme=oslo", "--json-output"}, 0, `"set": true`},
+		{[]string{"--surface", "xtop", "process_info"}, 2, "missing required argument: pid"},
+		{[]string{"--surface", "xtop", "processes_search", "pattern=("}, 1, "invalid regex: "},
+		{[]string{"--surface", "topup", "--list"}, 0, "eval_batch"},
+		{[]string{"--surface", "other", "--list"}, 2, "topside, wsltop, xtop or topup"},
+	} {
+		if text, status := run(c.args...); status != c.status || !strings.Contains(text, c.says) {
+			t.Errorf("%v: status %d, %s", c.args, status, text)
+		}
 	}
 }
