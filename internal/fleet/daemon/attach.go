@@ -245,8 +245,8 @@ func (a *attachment) step() (message bool, err error) {
 		}
 		return false, err
 	default:
-		stream, chunk := frame.SplitData(body)
-		return false, a.files.Data(stream, chunk)
+		stream, _ := frame.SplitData(body)
+		return false, a.files.Data(stream, a.in)
 	}
 }
 

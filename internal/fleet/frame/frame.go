@@ -63,7 +63,7 @@ var ErrGarbage = errors.New("not the protocol of topside")
 type Reader struct {
 	r     *bufio.Reader
 	max   int
-	chunk []byte // reused for Data
+	chunk *Chunk // the body of the last Data frame, unless a stream has taken it
 
 	// The frame that is being read, as far as it has come: a read that a deadline
 	// interrupts is taken up again by the next one.
@@ -152,9 +152,9 @@ func (r *Reader) begin() error {
 		return fmt.Errorf("%w: data of no stream", ErrGarbage)
 	}
 	if r.chunk == nil {
-		r.chunk = make([]byte, MaxChunk+4)
+		r.chunk = NewChunk()
 	}
-	r.body = r.chunk[:n]
+	r.body = (*r.chunk)[headLen : headLen+n]
 	return nil
 }
 
@@ -168,6 +168,9 @@ func (r *Reader) fill(b []byte) error {
 	}
 	return nil
 }
+
+// piece is the piece of the Data frame that was read last.
+func (r *Reader) piece() []byte { return (*r.chunk)[dataHead : headLen+r.size] }
 
 func midFrame(err error) error {
 	if errors.Is(err, io.EOF) {

@@ -28,26 +28,24 @@ type Item struct {
 	Data []byte
 	Note *Note
 
-	pooled *[]byte
+	pooled *Chunk
 }
 
 // Release gives the memory of the item back.
 func (i Item) Release() {
 	if i.pooled != nil {
-		chunks.Put(i.pooled)
+		i.pooled.Release()
 	}
 }
 
-// PutData adds a piece, which is copied. A sender that has not kept to the window
-// gives an ErrTooLarge, and its connection has to end.
-func (s *Stream) PutData(chunk []byte) error {
-	buf := chunks.Get().(*[]byte)
-	i := Item{Data: append((*buf)[:0], chunk...), pooled: buf}
+// PutData adds the piece that r has just read, and takes its memory. A sender that has
+// not kept to the window gives an ErrTooLarge, and its connection has to end.
+func (s *Stream) PutData(r *Reader) error {
 	select {
-	case s.In <- i:
+	case s.In <- Item{Data: r.piece(), pooled: r.chunk}:
+		r.chunk = nil
 		return nil
 	default:
-		i.Release()
 		return fmt.Errorf("%w: more data than the window of stream %d lets in", ErrTooLarge, s.ID)
 	}
 }

@@ -19,15 +19,10 @@ const (
 	gather = 64 << 10
 )
 
-var chunks = sync.Pool{New: func() any {
-	b := make([]byte, 0, headLen+4+MaxChunk)
-	return &b
-}}
-
 // outgoing is one frame, or one line, on its way.
 type outgoing struct {
 	bytes  []byte
-	pooled *[]byte
+	pooled *Chunk
 	mark   chan struct{} // closed when its turn comes: no bytes, see Flush
 	// inOrder is a message among the bulk data.
 	inOrder bool
@@ -173,14 +168,20 @@ func (w *Writer) SendLine(ctx context.Context, body []byte) error {
 }
 
 // SendData queues a piece of a stream, which is copied.
-func (w *Writer) SendData(ctx context.Context, stream uint32, chunk []byte) error {
-	buf := chunks.Get().(*[]byte)
-	b := appendHead((*buf)[:0], Data, 4+len(chunk))
+func (w *Writer) SendData(ctx context.Context, stream uint32, piece []byte) error {
+	c := NewChunk()
+	return w.SendChunk(ctx, stream, c, copy(c.Room(), piece))
+}
+
+// SendChunk queues the first n bytes of a chunk as a piece of a stream. The chunk is no
+// longer the caller's, whatever the outcome.
+func (w *Writer) SendChunk(ctx context.Context, stream uint32, c *Chunk, n int) error {
+	b := appendHead((*c)[:0], Data, 4+n)
 	b = binary.BigEndian.AppendUint32(b, stream)
-	b = append(b, chunk...)
-	err := w.queue(ctx, w.bulk, outgoing{bytes: b, pooled: buf})
+	b = b[:dataHead+n]
+	err := w.queue(ctx, w.bulk, outgoing{bytes: b, pooled: c})
 	if err != nil {
-		chunks.Put(buf)
+		c.Release()
 	}
 	return err
 }
@@ -256,7 +257,7 @@ func (w *Writer) run() {
 		}
 		ok = w.write(out)
 		if o.pooled != nil {
-			chunks.Put(o.pooled)
+			o.pooled.Release()
 		}
 		if cap(many) > 4*gather {
 			many = nil

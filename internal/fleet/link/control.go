@@ -134,9 +134,9 @@ func (s *session) tellSoon(op string, args any) {
 	}
 }
 
-// SendData sends a piece of a stream.
-func (s *session) SendData(ctx context.Context, stream uint32, chunk []byte) error {
-	return s.because(s.out.SendData(ctx, stream, chunk))
+// SendChunk sends a piece of a stream.
+func (s *session) SendChunk(ctx context.Context, stream uint32, c *frame.Chunk, n int) error {
+	return s.because(s.out.SendChunk(ctx, stream, c, n))
 }
 
 // OpenStream makes a stream.
@@ -204,11 +204,11 @@ func (s *session) note(body []byte) (answer bool, err error) {
 
 // data takes a piece of a stream.
 func (s *session) data(body []byte) error {
-	id, chunk := frame.SplitData(body)
+	id, _ := frame.SplitData(body)
 	st := s.stream(id)
 	if st == nil {
 		return s.countUnasked()
 	}
 	s.unasked = 0
-	return st.PutData(chunk)
+	return st.PutData(s.frames)
 }

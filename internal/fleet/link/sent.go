@@ -1,6 +1,11 @@
 package link
 
-import "context"
+import (
+	"context"
+	"time"
+
+	"topside/internal/fleet/frame"
+)
 
 type sentKey struct{}
 
@@ -15,4 +20,21 @@ func onItsWay(ctx context.Context) {
 	if sent, ok := ctx.Value(sentKey{}).(func()); ok {
 		sent()
 	}
+}
+
+// Ping asks the host whether it is there, and notes how long it took to say so. It
+// does nothing without a connection, and where lines are spoken.
+func (l *Link) Ping(ctx context.Context) error {
+	l.mu.Lock()
+	s := l.current
+	l.mu.Unlock()
+	if s == nil || !s.conn.Framed {
+		return nil
+	}
+	began := time.Now()
+	if err := s.Ask(ctx, frame.OpPing, nil, nil); err != nil {
+		return err
+	}
+	s.latency.Store(int64(time.Since(began)))
+	return nil
 }

@@ -22,8 +22,9 @@ type Session interface {
 	AskInOrder(ctx context.Context, op string, args, ok any) error
 	// Tell sends a note.
 	Tell(ctx context.Context, op string, args any) error
-	// SendData sends a piece of a stream.
-	SendData(ctx context.Context, stream uint32, chunk []byte) error
+	// SendChunk sends the first n bytes of a chunk as a piece of a stream, and takes the
+	// chunk whatever the outcome.
+	SendChunk(ctx context.Context, stream uint32, c *frame.Chunk, n int) error
 	// OpenStream makes a stream; CloseStream ends it.
 	OpenStream() *frame.Stream
 	CloseStream(*frame.Stream)
@@ -321,7 +322,7 @@ func pushOnce(ctx context.Context, s Session, src *source, a writeArgs, m *meter
 		}
 		return nil
 	}
-	err = src.send(ok.Offset, func(chunk []byte) error {
+	wait := func(n int64) error {
 		for {
 			select {
 			case i := <-st.In:
@@ -331,8 +332,9 @@ func pushOnce(ctx context.Context, s Session, src *source, a writeArgs, m *meter
 				continue
 			default:
 			}
-			if credit >= int64(len(chunk)) {
-				break
+			if credit >= n {
+				credit -= n
+				return nil
 			}
 			select {
 			case i := <-st.In:
@@ -343,11 +345,16 @@ func pushOnce(ctx context.Context, s Session, src *source, a writeArgs, m *meter
 				return ctx.Err()
 			}
 		}
-		credit -= int64(len(chunk))
-		if err := s.SendData(ctx, st.ID, chunk); err != nil {
+	}
+	err = src.send(ok.Offset, func(c *frame.Chunk, n int) error {
+		if err := wait(int64(n)); err != nil {
+			c.Release()
 			return err
 		}
-		m.add(int64(len(chunk)))
+		if err := s.SendChunk(ctx, st.ID, c, n); err != nil {
+			return err
+		}
+		m.add(int64(n))
 		return nil
 	})
 	if err != nil {

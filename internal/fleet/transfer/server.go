@@ -76,15 +76,15 @@ func (s *Server) Close() {
 	s.work.Wait()
 }
 
-// Data takes a piece. An error ends the connection.
-func (s *Server) Data(stream uint32, chunk []byte) error {
+// Data takes the piece that r has just read. An error ends the connection.
+func (s *Server) Data(stream uint32, r *frame.Reader) error {
 	s.mu.Lock()
 	st := s.streams[stream]
 	s.mu.Unlock()
 	if st == nil {
 		return nil // of a transfer that has failed on this side
 	}
-	return st.PutData(chunk)
+	return st.PutData(r)
 }
 
 // Control takes a control message, and reports whether it was one of this package.
@@ -359,19 +359,21 @@ func splitPath(local string) []string {
 }
 
 // put sends a piece when the front end has room for it.
-func (s *Server) put(st *serverStream, chunk []byte) error {
-	for st.credit < int64(len(chunk)) {
+func (s *Server) put(st *serverStream, c *frame.Chunk, n int) error {
+	for st.credit < int64(n) {
 		select {
 		case i := <-st.In:
 			if err := st.hear(i); err != nil {
+				c.Release()
 				return err
 			}
 		case <-st.ctx.Done():
+			c.Release()
 			return st.ctx.Err()
 		}
 	}
-	st.credit -= int64(len(chunk))
-	return s.o.Out.SendData(st.ctx, st.ID, chunk)
+	st.credit -= int64(n)
+	return s.o.Out.SendChunk(st.ctx, st.ID, c, n)
 }
 
 // hear takes a note of the receiver.
@@ -410,7 +412,7 @@ func (s *Server) sendFile(st *serverStream, n frame.Note, a readArgs) {
 		if _, err := src.skip(a.Offset); err != nil {
 			return err
 		}
-		return src.send(a.Offset, func(chunk []byte) error { return s.put(st, chunk) })
+		return src.send(a.Offset, func(c *frame.Chunk, n int) error { return s.put(st, c, n) })
 	}()
 	if st.ctx.Err() != nil || IsKind(err, Cancelled) {
 		return
@@ -459,23 +461,30 @@ func (s *Server) sendList(st *serverStream, n frame.Note, a walkArgs) {
 		return
 	}
 	s.answer(st.ctx, n.ID, walkOK{Path: dir, Mode: uint32(info.Mode().Perm())}, nil)
-	var buf []byte
+	buf := frame.NewChunk()
+	used := 0
+	defer func() { buf.Release() }()
+	flush := func() error {
+		full := buf
+		buf = frame.NewChunk()
+		defer func() { used = 0 }()
+		return s.put(st, full, used)
+	}
 	err = walk(st.ctx, dir, func(e entry) error {
 		line, err := e.encode()
 		if err != nil {
 			return err
 		}
-		if len(buf)+len(line) > frame.MaxChunk {
-			if err := s.put(st, buf); err != nil {
+		if used+len(line) > frame.MaxChunk {
+			if err := flush(); err != nil {
 				return err
 			}
-			buf = buf[:0]
 		}
-		buf = append(buf, line...)
+		used += copy(buf.Room()[used:], line)
 		return nil
 	})
-	if err == nil && len(buf) > 0 {
-		err = s.put(st, buf)
+	if err == nil && used > 0 {
+		err = flush()
 	}
 	if st.ctx.Err() != nil {
 		return

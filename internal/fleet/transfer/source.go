@@ -70,17 +70,22 @@ func (s *source) rewind() error {
 	return failure(s.path, err)
 }
 
-// send sends what is left up to the size, in pieces, through put.
-func (s *source) send(from int64, put func(chunk []byte) error) error {
-	buf := make([]byte, frame.MaxChunk)
+// send sends what is left up to the size, in pieces, through put, which takes the
+// chunk it is given.
+func (s *source) send(from int64, put func(c *frame.Chunk, n int) error) error {
 	for left := s.size - from; left > 0; {
-		n, err := io.ReadFull(s.f, buf[:min(left, int64(len(buf)))])
-		if n > 0 {
-			s.sum.Write(buf[:n])
-			if err := put(buf[:n]); err != nil {
+		c := frame.NewChunk()
+		b := c.Room()
+		n, err := io.ReadFull(s.f, b[:min(left, int64(len(b)))])
+		left -= int64(n)
+		s.sum.Write(b[:n])
+		switch {
+		case n == 0:
+			c.Release()
+		default:
+			if err := put(c, n); err != nil {
 				return err
 			}
-			left -= int64(n)
 		}
 		if left > 0 && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
 			return fail(Changed, "%s became shorter while it was read", s.path)
