@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -63,6 +64,7 @@ its arguments are wrong.`,
   topside call list_resources --json '{"resource_kind":"container"}' --json-output
   topside call inspect_resource pid=1
   topside call eval source='[1, 2, 3].map(n => n * n)' engine=javascript
+  topside call get_system_summary hosts='*'
   topside call --list`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := call.foreign(c); err != nil {
@@ -171,7 +173,9 @@ func (c *calling) connect(ctx context.Context, s Streams) (session *mcp.ClientSe
 			release()
 			return nil, nil, nil, err
 		}
-		release = func() { dismiss(advisor); _ = computer.Close(); closeSoon(observer) }
+		hosts := newHosts(slog.New(slog.DiscardHandler))
+		c.tools.hosts = hosts
+		release = func() { partWith(hosts); dismiss(advisor); _ = computer.Close(); closeSoon(observer) }
 	}
 	server, err := surface(c.tools.config(observer, computer, advisor))
 	if err != nil {
@@ -385,6 +389,8 @@ func (c *calling) resolvePID(ctx context.Context, observer *see.Observer, tool *
 		return badUsage("", "pid must be the number of a process, not %q", fmt.Sprint(given))
 	case observer == nil:
 		return badUsage("List the resources of that server first, and use their ids.", "pid=N works without --socket only")
+	case arguments["host"] != nil || arguments["hosts"] != nil:
+		return badUsage("List the resources of that host first, and use their ids.", "pid=N works on this machine only")
 	case arguments["resource_id"] != nil || arguments["snapshot_id"] != nil:
 		return badUsage("", "pid stands for snapshot_id and resource_id: give either")
 	}

@@ -9,14 +9,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"topside/internal/fleet"
 	"topside/internal/fleet/host"
 	"topside/internal/fleet/ssh"
 	"topside/internal/steer"
+	"topside/internal/tool"
 )
 
 // hostsVariable names the registry of hosts; "off" and the empty text keep it in
@@ -59,6 +62,46 @@ func newFleet() (*fleet.Fleet, error) {
 	}
 	return fleet.New(o)
 }
+
+// newHosts makes the hosts of a server. A registry or a configuration that cannot be
+// used leaves them out, and the server as it is: list_hosts tells, and the log. The
+// caller parts with them.
+func newHosts(logger *slog.Logger) *tool.Hosts {
+	o := tool.HostsOptions{}
+	var err error
+	if o.Fleet, err = fleetOptions(); err != nil {
+		logger.Warn("no hosts", "error", err)
+		o.Fleet, o.Note = fleet.Options{Version: Version(), Surface: fleetSurface}, "there are no hosts: "+err.Error()
+	}
+	configuration, auditLog, err := steer.Paths()
+	if err != nil {
+		configuration, auditLog = "", ""
+	}
+	o.Elsewhere = steer.NewElsewhere(configuration, auditLog)
+	hosts, err := tool.NewHosts(o)
+	if err != nil { // a registry in memory does not fail
+		logger.Warn("no hosts", "error", err)
+		return nil
+	}
+	return hosts
+}
+
+// partWith ends every connection. An ssh that does not end in time dies with this
+// process.
+func partWith(hosts *tool.Hosts) {
+	if hosts == nil {
+		return
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- hosts.Close() }()
+	select {
+	case <-closed: // what was seen when is all that may be unwritten
+	case <-time.After(partingPatience):
+	}
+}
+
+// partingPatience is how long a server that is told to end waits for its connections.
+const partingPatience = 700 * time.Millisecond
 
 // fleetSettings are the key "fleet" of the configuration.
 type fleetSettings struct {

@@ -19,12 +19,13 @@ type surfacing struct {
 	readOnly, showSecrets bool
 	wslOnly               bool // of the wsltop contract
 	arrivals              *contract.Arrivals
+	hosts                 *tool.Hosts // nil where all work is on this machine
 }
 
 func (t *surfacing) config(observer *see.Observer, computer *tool.Computer, advisor *steer.Advisor) contract.Config {
 	return contract.Config{
 		Version: Version(), Observer: observer, Computer: computer, Advisor: advisor, Toolsets: t.toolsets, Exclude: t.exclude,
-		ReadOnly: t.readOnly, ShowSecrets: t.showSecrets, WSLOnly: t.wslOnly, Arrivals: t.arrivals,
+		ReadOnly: t.readOnly, ShowSecrets: t.showSecrets, WSLOnly: t.wslOnly, Arrivals: t.arrivals, Hosts: t.hosts,
 	}
 }
 
@@ -48,7 +49,9 @@ open (0600), to any number of clients, until a signal ends it.
 
 --toolsets chooses groups of tools (all by default): see reads what the machine
 does, steer watches thresholds and alerts and sends signals to processes by a
-policy, compute evaluates code in sessions that last. --read-only keeps the tools
+policy, compute evaluates code in sessions that last, fleet lists other hosts and
+moves files. With a host known (topside hosts) all of them work there, too, over
+your own ssh. --read-only keeps the tools
 that are annotated as reading only, and --exclude-tools drops some by name;
 exclusions always win.
 
@@ -74,7 +77,7 @@ have logs of their own.`,
 		},
 	}
 	f := c.Flags()
-	f.StringSliceVar(&tools.toolsets, "toolsets", nil, "offer these `groups` of tools only, comma-separated: see, steer, compute;\nxtop adds the tools of that contract that see supersedes")
+	f.StringSliceVar(&tools.toolsets, "toolsets", nil, "offer these `groups` of tools only, comma-separated: see, steer, compute,\nfleet; xtop adds the tools of that contract that see supersedes")
 	f.StringSliceVar(&tools.exclude, "exclude-tools", nil, "leave out these `tools`, comma-separated")
 	f.BoolVar(&tools.readOnly, "read-only", false, "offer only tools that change nothing")
 	f.BoolVar(&tools.showSecrets, "show-secrets", false, "do not redact passwords, tokens and keys in arguments and labels")

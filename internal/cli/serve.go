@@ -65,6 +65,10 @@ func serve(ctx context.Context, s Streams, v serving) error {
 		return err
 	}
 	defer dismiss(advisor)
+	if v.computing != nil {
+		v.tools.hosts = newHosts(v.wire.Logger)
+		defer partWith(v.tools.hosts)
+	}
 	newServer, err := v.servers(observer, computer, advisor)
 	if err != nil {
 		return err

@@ -22,23 +22,38 @@ type Arrivals struct {
 	mu     sync.Mutex
 	last   uint64
 	open   map[uint64]*arrival
-	latest map[string]*arrival // by session
+	latest map[string]*place // by host and session
+	expand func([]string) []string
 }
 
-// An arrival is one such call.
+// An arrival is one such call. One on many hosts has a place on each, and waits on
+// none for the others.
 type arrival struct {
-	number  uint64
-	session string
-	before  <-chan struct{} // closed when the one before it has begun
-	begun   chan struct{}
-	once    sync.Once
+	number uint64
+	many   bool
+	places map[string]*place // by host; "" is this machine
 }
 
-func (a *arrival) begin() { a.once.Do(func() { close(a.begun) }) }
+// A place is a call's in the order of one session.
+type place struct {
+	key    string
+	before <-chan struct{} // closed when the one before it has begun
+	begun  chan struct{}
+	once   sync.Once
+}
+
+func (p *place) begin() { p.once.Do(func() { close(p.begun) }) }
 
 // arrivalKey is the member of a call's metadata that holds its number on its way
 // through the SDK.
 const arrivalKey = "topside/arrival"
+
+// Expand sets what tells the hosts that a selection of many stands for.
+func (a *Arrivals) Expand(expand func([]string) []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.expand = expand
+}
 
 // Admit implements the wire's option of that name.
 func (a *Arrivals) Admit(method string, params json.RawMessage) (wire.Admission, *jsonrpc.Error) {
@@ -53,11 +68,7 @@ func (a *Arrivals) Admit(method string, params json.RawMessage) (wire.Admission,
 	if json.Unmarshal(params, &call) != nil || !tool.InOrder(call.Name) {
 		return plain, nil
 	}
-	var place struct {
-		Session string `json:"session"`
-	}
-	_ = json.Unmarshal(call.Arguments, &place) // what is no name stands for the default session
-	arrived := a.enter(place.Session)
+	arrived := a.enter(tool.Places(call.Arguments))
 	numbered, err := withMeta(params, arrivalKey, arrived.number)
 	if err != nil {
 		a.leave(arrived)
@@ -66,51 +77,83 @@ func (a *Arrivals) Admit(method string, params json.RawMessage) (wire.Admission,
 	return wire.Admission{Params: numbered, Done: func() { a.leave(arrived) }}, nil
 }
 
-func (a *Arrivals) enter(session string) *arrival {
+func (a *Arrivals) enter(session string, hosts []string, many bool) *arrival {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.open == nil {
-		a.open, a.latest = map[uint64]*arrival{}, map[string]*arrival{}
+		a.open, a.latest = map[uint64]*arrival{}, map[string]*place{}
+	}
+	if many && a.expand != nil {
+		hosts = a.expand(hosts)
 	}
 	a.last++
-	arrived := &arrival{number: a.last, session: session, begun: make(chan struct{})}
-	if before := a.latest[session]; before != nil {
-		arrived.before = before.begun
+	arrived := &arrival{number: a.last, many: many, places: map[string]*place{}}
+	for _, host := range hosts {
+		host = tool.Place(host)
+		if arrived.places[host] != nil {
+			continue
+		}
+		p := &place{key: host + "\x00" + session, begun: make(chan struct{})}
+		if before := a.latest[p.key]; before != nil {
+			p.before = before.begun
+		}
+		arrived.places[host], a.latest[p.key] = p, p
 	}
-	a.open[arrived.number], a.latest[session] = arrived, arrived
+	a.open[arrived.number] = arrived
 	return arrived
 }
 
 func (a *Arrivals) leave(arrived *arrival) {
-	arrived.begin()
+	for _, p := range arrived.places {
+		p.begin()
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.open, arrived.number)
-	if a.latest[arrived.session] == arrived {
-		delete(a.latest, arrived.session)
+	for _, p := range arrived.places {
+		if a.latest[p.key] == p {
+			delete(a.latest, p.key)
+		}
 	}
 }
 
-// wait returns when the call may begin, and what to call when it has. Calls that
+// wait returns when the call may begin, and what to call when it has. A call on many
+// hosts may begin at once, and waits with turn for its place on each. Calls that
 // came another way begin at once.
-func (a *Arrivals) wait(ctx context.Context, request *mcp.CallToolRequest) (begun func()) {
+func (a *Arrivals) wait(ctx context.Context, request *mcp.CallToolRequest) (begun func(), turn func(context.Context, string) func()) {
 	number, ok := request.Params.Meta[arrivalKey].(float64)
 	if a == nil || !ok {
-		return func() {}
+		return func() {}, nil
 	}
 	a.mu.Lock()
 	arrived := a.open[uint64(number)]
 	a.mu.Unlock()
 	if arrived == nil {
-		return func() {}
+		return func() {}, nil
 	}
-	if arrived.before != nil {
+	if arrived.many {
+		return func() {}, arrived.turn
+	}
+	for host := range arrived.places { // one
+		begun = arrived.turn(ctx, host)
+	}
+	return begun, nil
+}
+
+// turn waits for the call's place on a host, and returns what to call when it has
+// begun there.
+func (arrived *arrival) turn(ctx context.Context, host string) (begun func()) {
+	p := arrived.places[host]
+	if p == nil {
+		return func() {} // it came to be known in this moment
+	}
+	if p.before != nil {
 		select {
-		case <-arrived.before:
+		case <-p.before:
 		case <-ctx.Done(): // the handler will tell
 		}
 	}
-	return arrived.begin
+	return p.begin
 }
 
 // withMeta adds a member to the metadata of parameters.

@@ -34,13 +34,14 @@ func TestCallsOnOneSessionBeginInTheOrderOfArrival(t *testing.T) {
 	order := make(chan int)
 	for _, i := range []int{2, 1, 0} {
 		go func() {
-			begun := arrivals.wait(t.Context(), requests[i])
+			begun, _ := arrivals.wait(t.Context(), requests[i])
 			order <- i
 			begun()
 		}()
 		time.Sleep(time.Millisecond)
 	}
-	arrivals.wait(t.Context(), other)()
+	begun, _ := arrivals.wait(t.Context(), other)
+	begun()
 	for want := range 3 {
 		if got := <-order; got != want {
 			t.Errorf("call %d began as number %d", got, want)

@@ -20,6 +20,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -43,6 +44,9 @@ type Config struct {
 	// Advisor answers the tools that steer. It is the caller's, who closes it;
 	// nil answers that there is nothing to steer.
 	Advisor *steer.Advisor
+	// Hosts are the other machines that the united surface reaches; nil leaves them,
+	// and the toolset fleet, out.
+	Hosts *tool.Hosts
 	// Toolsets, Exclude and ReadOnly choose among the tools of the united
 	// surface, as [tool.Choice] says. The other surfaces are always whole.
 	Toolsets, Exclude []string
@@ -61,24 +65,57 @@ type surface struct {
 	name, title  string
 	instructions string
 	tools        []*tool.Tool
-	byName       map[string]*tool.Tool
-	arrivals     *Arrivals // nil where the order of calls is not kept
+	hosts        *tool.Hosts // nil where all tools work here
+	arrivals     *Arrivals   // nil where the order of calls is not kept
 	check        func(*tool.Tool, json.RawMessage) (tool.Call, error)
 	// failure renders an operational error.
 	failure func(error) (structured any, text string)
+
+	here   *roster
+	hosted func() *roster
+}
+
+// A roster is the tools that a surface has at a moment.
+type roster struct {
+	tools     []*tool.Tool
+	byName    map[string]*tool.Tool
+	announced func() []*mcp.Tool
+}
+
+func rosterOf(tools []*tool.Tool) *roster {
+	r := &roster{tools: tools, byName: make(map[string]*tool.Tool, len(tools))}
+	for _, t := range tools {
+		r.byName[t.Name] = t
+	}
+	r.announced = sync.OnceValue(func() []*mcp.Tool {
+		all := make([]*mcp.Tool, len(tools))
+		for i, t := range tools {
+			all[i] = announce(t)
+		}
+		return all
+	})
+	return r
+}
+
+// now are the tools at this moment: hosts come and go while a server runs.
+func (s *surface) now() *roster {
+	if s.hosts.Any() {
+		return s.hosted()
+	}
+	return s.here
 }
 
 // serve makes the server of a surface.
 func (s *surface) serve(version string) *mcp.Server {
-	s.byName = make(map[string]*tool.Tool, len(s.tools))
+	s.here = rosterOf(slices.DeleteFunc(slices.Clone(s.tools), tool.FleetTool))
+	s.hosted = sync.OnceValue(func() *roster { return rosterOf(s.hosts.On(s.tools)) })
 	server := mcp.NewServer(&mcp.Implementation{Name: s.name, Title: s.title, Version: version}, &mcp.ServerOptions{
 		Instructions: s.instructions,
 		// Empty, so that neither logging nor listChanged is announced.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 	})
-	for _, t := range s.tools {
-		s.byName[t.Name] = t
-		server.AddTool(announce(t), unreached)
+	for _, t := range s.here.announced() {
+		server.AddTool(t, unreached)
 	}
 	server.AddReceivingMiddleware(s.receive)
 	return server
@@ -129,7 +166,7 @@ func (s *surface) receive(next mcp.MethodHandler) mcp.MethodHandler {
 			}
 			result, err := next(ctx, method, request)
 			if list, ok := result.(*mcp.ListToolsResult); ok && err == nil {
-				s.arrange(list.Tools)
+				list.Tools = slices.Clone(s.now().announced())
 			}
 			return result, err
 		}
@@ -137,40 +174,38 @@ func (s *surface) receive(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// arrange puts tools in the order in which they are declared.
-func (s *surface) arrange(tools []*mcp.Tool) {
-	position := func(t *mcp.Tool) int {
-		return slices.IndexFunc(s.tools, func(declared *tool.Tool) bool { return declared.Name == t.Name })
-	}
-	slices.SortFunc(tools, func(a, b *mcp.Tool) int { return position(a) - position(b) })
-}
-
 func (s *surface) call(ctx context.Context, request *mcp.CallToolRequest) (mcp.Result, error) {
-	t, ok := s.byName[request.Params.Name]
+	roster := s.now()
+	t, ok := roster.byName[request.Params.Name]
 	if !ok {
 		shown, _ := plaintext.Bounded(request.Params.Name, 60)
-		return nil, invalidParams(fmt.Sprintf("unknown tool %q; the tools are %s", shown, strings.Join(tool.Names(s.tools), ", ")))
+		return nil, invalidParams(fmt.Sprintf("unknown tool %q; the tools are %s", shown, strings.Join(tool.Names(roster.tools), ", ")))
 	}
 	call, err := s.check(t, request.Params.Arguments)
 	if err != nil {
 		return nil, rpcError(err)
 	}
-	begun := s.arrivals.wait(ctx, request)
+	begun, turn := s.arrivals.wait(ctx, request)
 	defer begun()
-	call.Begun = begun
-	call.Progress = progress(ctx, request)
+	call.Begun, call.Turn = begun, turn
+	call.Progress, call.Advance = progress(ctx, request)
 	call.Client = clientOf(request)
+	call.CanAsk = canAsk(request)
 	call.Answer = answered(request)
-	answer, err := handle(ctx, t, call)
-	if err == nil && answer.Question != nil {
-		var asked mcp.Result
-		if asked, call.Answer = ask(ctx, request, answer.Question); asked != nil {
-			return asked, nil
-		}
+	var answer tool.Result
+	for asked := 0; ; asked++ {
 		answer, err = handle(ctx, t, call)
-	}
-	if err == nil && answer.Question != nil {
-		err = internalError(t.Name + " asks again for what was answered")
+		if err != nil || answer.Question == nil {
+			break
+		}
+		if asked == mostQuestions {
+			err = internalError(t.Name + " asks again for what was answered")
+			break
+		}
+		var question mcp.Result
+		if question, call.Answer = ask(ctx, request, answer.Question); question != nil {
+			return question, nil
+		}
 	}
 	if err != nil {
 		if rpc := rpcError(err); rpc != nil {
@@ -182,22 +217,28 @@ func (s *surface) call(ctx context.Context, request *mcp.CallToolRequest) (mcp.R
 	return render(ctx, request, answer, false)
 }
 
+// mostQuestions is how often a person is asked in one call: by this machine, and by
+// another host.
+const mostQuestions = 2
+
 // progress returns what tells the client how far its call is, or nil when it
-// did not ask for that. The figure that must grow is the time in seconds.
-func progress(ctx context.Context, request *mcp.CallToolRequest) func(message string) {
+// did not ask for that. The figure that must grow is the time in seconds for a line,
+// the call's own with advance.
+func progress(ctx context.Context, request *mcp.CallToolRequest) (tell func(message string), advance func(done, total float64, message string)) {
 	token := request.Params.GetProgressToken()
 	if token == nil || request.Session == nil {
-		return nil
+		return nil, nil
 	}
 	begin := time.Now()
-	return func(message string) {
+	advance = func(done, total float64, message string) {
 		err := request.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
-			ProgressToken: token, Progress: time.Since(begin).Seconds(), Message: message,
+			ProgressToken: token, Progress: done, Total: total, Message: message,
 		})
 		if err != nil && ctx.Err() == nil {
 			slog.Debug("progress was not sent", "error", err)
 		}
 	}
+	return func(message string) { advance(time.Since(begin).Seconds(), 0, message) }, advance
 }
 
 // handle runs a tool's handler. A panic in it is this one call's failure; the

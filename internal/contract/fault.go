@@ -10,7 +10,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"topside/internal/see"
-	"topside/internal/see/plaintext"
 	"topside/internal/tool"
 )
 
@@ -19,7 +18,10 @@ import (
 func rpcError(err error) error {
 	var argument *tool.ArgumentError
 	var rpc *jsonrpc.Error
+	var far *tool.RemoteError
 	switch {
+	case errors.As(err, &far):
+		return &jsonrpc.Error{Code: far.Code, Message: far.Error(), Data: far.Data}
 	case errors.As(err, &argument):
 		return invalidParams(argument.Error())
 	case errors.As(err, &rpc):
@@ -37,26 +39,8 @@ type failureBody struct {
 	Error failureDetail `json:"error"`
 }
 
-type failureDetail struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-	Hint    string `json:"hint,omitempty"`
-}
+type failureDetail = tool.Failure
 
 // describe names an operational failure; other is the code of errors that no
 // domain package has a code for.
-func describe(err error, other string) failureDetail {
-	var known *see.Error
-	if errors.As(err, &known) {
-		return failureDetail{string(known.Code), plaintext.Line(known.Message), plaintext.Line(known.Hint)}
-	}
-	var compute *tool.ComputeError
-	if errors.As(err, &compute) {
-		return failureDetail{compute.Code, plaintext.Line(compute.Message), plaintext.Line(compute.Hint)}
-	}
-	var steer *tool.SteerError
-	if errors.As(err, &steer) {
-		return failureDetail{steer.Code, plaintext.Line(steer.Message), plaintext.Line(steer.Hint)}
-	}
-	return failureDetail{Code: other, Message: plaintext.Line(err.Error())}
-}
+func describe(err error, other string) failureDetail { return tool.Describe(err, other) }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -29,6 +30,9 @@ type result struct {
 
 // render encodes an answer.
 func render(ctx context.Context, request *mcp.CallToolRequest, answer tool.Result, isError bool) (mcp.Result, error) {
+	if answer.Foreign != nil {
+		return foreign(ctx, request, answer.Foreign), nil
+	}
 	structured, err := encode(answer.Structured)
 	if err != nil {
 		return nil, internalError(fmt.Sprintf("the result of %s could not be encoded: %v", request.Params.Name, err))
@@ -48,10 +52,26 @@ func render(ctx context.Context, request *mcp.CallToolRequest, answer tool.Resul
 	} else {
 		b = append(b, "false"...)
 	}
+	return &result{ctx: ctx, members: completed(b, request)}, nil
+}
+
+// completed says that a result is complete where the protocol wants to hear it.
+func completed(b []byte, request *mcp.CallToolRequest) []byte {
 	if version, _ := request.Params.Meta[mcp.MetaKeyProtocolVersion].(string); version >= firstStateless {
 		b = append(b, `,"resultType":"complete"`...)
 	}
-	return &result{ctx: ctx, members: b}, nil
+	return b
+}
+
+// foreign passes the answer of another host on in its own bytes.
+func foreign(ctx context.Context, request *mcp.CallToolRequest, f *tool.Foreign) mcp.Result {
+	b := make([]byte, 0, len(f.Content)+len(f.Structured)+96)
+	b = append(append(b, `"content":`...), f.Content...)
+	if f.Structured != nil {
+		b = append(append(b, `,"structuredContent":`...), f.Structured...)
+	}
+	b = strconv.AppendBool(append(b, `,"isError":`...), f.Failed)
+	return &result{ctx: ctx, members: completed(b, request)}
 }
 
 // MarshalJSON returns the result with the metadata that the SDK put on it, or

@@ -28,11 +28,15 @@ func United(c Config) (*mcp.Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Arrivals != nil && c.Hosts != nil {
+		c.Arrivals.Expand(c.Hosts.Expand)
+	}
 	s := &surface{
 		name:         "topside",
 		title:        "topside",
 		instructions: instructionsOf(c, tools),
 		tools:        tools,
+		hosts:        c.Hosts,
 		arrivals:     c.Arrivals,
 		check:        tool.CheckLenient,
 		failure:      unitedFailure,
@@ -42,10 +46,15 @@ func United(c Config) (*mcp.Server, error) {
 
 // Inventory is every tool of the united surface.
 func Inventory(c Config) []*tool.Tool {
+	var fleet []*tool.Tool
+	if c.Hosts != nil {
+		fleet = tool.FleetTools(c.Hosts)
+	}
 	return slices.Concat(
 		tool.SeeTools(c.Observer, c.ShowSecrets),
 		tool.SteerTools(tool.SteerOptions{Observer: c.Observer, Advisor: c.Advisor, ReadOnly: c.ReadOnly}),
 		tool.ComputeTools(c.Computer),
+		fleet,
 		tool.NewXtop(c.Observer, c.Advisor).HideSecrets(!c.ShowSecrets).SupersededTools(),
 	)
 }
@@ -65,6 +74,9 @@ func instructionsOf(c Config, tools []*tool.Tool) string {
 	}
 	if c.Computer != nil && slices.Contains(tool.Names(tools), "eval") {
 		parts = append(parts, c.Computer.Instructions())
+	}
+	if hosts := c.Hosts.Instructions(); hosts != "" {
+		parts = append(parts, hosts)
 	}
 	return strings.Join(parts, "\n\n")
 }

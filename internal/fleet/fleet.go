@@ -146,6 +146,9 @@ func (f *Fleet) allows(name string) bool {
 	})
 }
 
+// Allowed are the patterns of hosts that may be used without being known.
+func (f *Fleet) Allowed() []string { return f.o.Allow }
+
 // Any reports whether a host is known, or any is allowed.
 func (f *Fleet) Any() bool {
 	return len(f.o.Allow) > 0 || f.registry.Len() > 0 || f.o.SSHConfig != "" && len(f.fromSSHConfig()) > 0

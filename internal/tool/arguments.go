@@ -5,6 +5,7 @@ package tool
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -18,12 +19,20 @@ import (
 type Call struct {
 	tool   *Tool
 	values []value
+	sent   json.RawMessage // the arguments as they came
 	// Progress tells the client how far the call is, in a line; nil when the
 	// client did not ask for that.
 	Progress func(message string)
 	// Begun is called when the call has its place in the order of its session,
 	// so that the next one may take its own; nil where nobody waits for that.
 	Begun func()
+	// Advance tells the client a figure beside the line; nil as Progress.
+	Advance func(done, total float64, message string)
+	// Turn waits for the turn of a call on many hosts on one of them, and returns its
+	// Begun; nil where no order is kept.
+	Turn func(ctx context.Context, host string) (begun func())
+	// CanAsk says that the client shows a [Question] to a person.
+	CanAsk bool
 	// Client is what the client calls itself; "" when it did not say.
 	Client string
 	// Answer is what became of the [Question] of an earlier result of this

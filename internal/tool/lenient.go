@@ -34,7 +34,7 @@ func CheckLenient(t *Tool, arguments json.RawMessage) (Call, error) {
 	if err := t.checkNames(sent); err != nil {
 		return Call{}, err
 	}
-	call := Call{tool: t, values: make([]value, 0, len(sent))}
+	call := Call{tool: t, values: make([]value, 0, len(sent)), sent: arguments}
 	for _, m := range sent {
 		if isNull(m.sent) {
 			continue

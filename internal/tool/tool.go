@@ -5,14 +5,16 @@
 //
 // It sits between contract (the surfaces and their error dialects), which
 // serves these tools, and the domain packages, whose functions their handlers
-// call. It knows nothing of MCP. This file holds the declaration itself;
+// call. It knows nothing of MCP but how a call goes to another host
+// (fleet_call.go). This file holds the declaration itself;
 // arguments.go the values of a call; lenient.go and strict.go the two dialects
 // in which they are checked; choice.go which tools are served; markdown.go the
-// reference; see.go and wsltop.go the tools.
+// reference; see.go and wsltop.go the tools; fleet.go what puts tools on other hosts.
 package tool
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -61,6 +63,17 @@ type Result struct {
 	// Question asks a person before anything is done; the call is then made
 	// again with the answer. What else is in the result is not shown.
 	Question *Question
+	// Foreign is the answer of another host, which passes as it is; nil for one of
+	// this machine. What else is in the result is not shown.
+	Foreign *Foreign
+}
+
+// Foreign is the answer of a tool on another host, in the bytes that came: valid JSON,
+// checked for its shape.
+type Foreign struct {
+	Content    json.RawMessage // an array of blocks
+	Structured json.RawMessage // an object; nil for none
+	Failed     bool
 }
 
 // A Question is one that a person answers with yes or no, through the client.
