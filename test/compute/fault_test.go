@@ -210,9 +210,9 @@ func TestWithoutOCaml(t *testing.T) {
 	}
 }
 
-// TestDoctor: what is there to compute with, and what to install.
-func TestDoctor(t *testing.T) {
-	t.Parallel()
+// onlyOCaml is a folder of programs: a compiler and what it runs.
+func onlyOCaml(t *testing.T) string {
+	t.Helper()
 	folder := t.TempDir()
 	for _, program := range []string{"ocamlc", "ocamlopt", "sh", "gcc", "as", "ld"} {
 		path, err := exec.LookPath(program)
@@ -223,6 +223,13 @@ func TestDoctor(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return folder
+}
+
+// TestDoctor: what is there to compute with, and what to install.
+func TestDoctor(t *testing.T) {
+	t.Parallel()
+	folder := onlyOCaml(t)
 	for path, want := range map[string]map[string]string{
 		os.Getenv("PATH"): {"engine ocaml": "ok: ; its session driver is compiled", "engine javascript": "ok: goja", "compile_to_binary": "ok: dune at "},
 		folder:            {"engine ocaml": "ok: ; its session driver is compiled", "compile_to_binary": "missing: apt-get install ocaml-dune"},

@@ -72,7 +72,8 @@ type server struct {
 	stderr  *strings.Builder
 }
 
-// A setting is one more variable, or with the name "args" the arguments.
+// A setting is one more variable, or with the name "args" the arguments, "name" the first of them, "disk" the size of
+// the home folder.
 type setting struct{ name, value string }
 
 func environment(home string, settings ...setting) []string {
@@ -84,11 +85,24 @@ func environment(home string, settings ...setting) []string {
 	}
 	env = append(env, "HOME="+home, "XDG_CACHE_HOME="+cache, "GORACE=atexit_sleep_ms=0 halt_on_error=1 exitcode=66")
 	for _, s := range settings {
-		if s.name != "args" && s.name != "name" {
+		if s.name != "args" && s.name != "name" && s.name != "disk" {
 			env = append(env, s.name+"="+s.value)
 		}
 	}
 	return env
+}
+
+// onSmallDisk is a command line that runs another one in a mount namespace of its own, where folder is a disk of so
+// many kilobytes.
+func onSmallDisk(folder string, kilobytes int) (*syscall.SysProcAttr, []string) {
+	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	if os.Geteuid() != 0 {
+		attr.Cloneflags |= syscall.CLONE_NEWUSER
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
+	}
+	script := `mount --make-rprivate / && mount -t tmpfs -o size="$1"k tmpfs "$0" && shift && exec "$@"`
+	return attr, []string{"/bin/sh", "-c", script, folder, strconv.Itoa(kilobytes)}
 }
 
 // start runs the program as topup with a home of its own.
@@ -108,6 +122,15 @@ func start(t testing.TB, settings ...setting) *server {
 	}
 	s := newServer(t, home)
 	s.cmd = exec.Command(binary, args...)
+	for _, setting := range settings {
+		if setting.name == "disk" { // the home folder is one of that many kilobytes
+			kilobytes, _ := strconv.Atoi(setting.value)
+			attr, command := onSmallDisk(home, kilobytes)
+			command = append(append(command, binary), args...)
+			s.cmd = exec.Command(command[0], command[1:]...)
+			s.cmd.SysProcAttr = attr
+		}
+	}
 	s.cmd.Env = environment(home, settings...)
 	s.cmd.Stderr = s.stderr
 	var err error
@@ -292,6 +315,7 @@ type result struct {
 		By         string
 	}
 	LateStdout string `json:"late_stdout"`
+	Notes      []string
 }
 
 func (r result) value() string { return orNull(r.Value) }
