@@ -50,7 +50,7 @@ func golden(t *testing.T, name string, raw json.RawMessage) {
 // about four.
 const toolsBudget = 20_000
 
-var toolsetBudgets = map[string]int{tool.See: 7000, tool.Steer: 3400, tool.Compute: 7500}
+var toolsetBudgets = map[string]int{tool.See: 7000, tool.Steer: 3450, tool.Compute: 7500}
 
 func TestUnitedDiscovery(t *testing.T) {
 	t.Parallel()

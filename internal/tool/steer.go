@@ -52,10 +52,10 @@ func SteerTools(o SteerOptions) []*Tool {
 	}
 	alerts := &Tool{
 		Name:        "process_alerts",
-		Description: "Suspicious processes and why, the worst first. hidden adds acknowledged and suppressed ones.",
+		Description: "Suspicious processes and why, worst first.",
 		Input:       filters,
 		Annotations: Annotations{ReadOnly: true},
-		Output:      resultOf(), Handler: s.alerts,
+		Output:      resultOf(list("alerts")), Handler: s.alerts,
 	}
 	if !o.ReadOnly {
 		alerts.Description += " acknowledge takes an id, suppress a rule, process or unit."
@@ -66,7 +66,7 @@ func SteerTools(o SteerOptions) []*Tool {
 	tools := []*Tool{
 		{
 			Name:        killTool,
-			Description: "Signal a process if policy allows. dry_run shows what it would hit; escalate sends KILL after wait_ms.",
+			Description: "Signal a process if policy allows. dry_run shows what it would hit; escalate adds KILL.",
 			Input: []Property{
 				{Name: "pid", Type: Integer}, text("resource_id"), text("snapshot_id"),
 				{Name: "signal", Type: String, Enum: signalNames()},
@@ -80,15 +80,15 @@ func SteerTools(o SteerOptions) []*Tool {
 		alerts,
 		{
 			Name:        "alerts_status",
-			Description: "Alerts by severity, and the five worst.",
+			Description: "Alerts by severity; the five worst.",
 			Annotations: Annotations{ReadOnly: true},
-			Output:      resultOf(), Handler: s.status,
+			Output:      resultOf(typed("critical", Integer)), Handler: s.status,
 		},
 		{
 			Name:        "threshold_get",
-			Description: "Limits, and where each metric stands.",
+			Description: "Limits, and where metrics stand.",
 			Annotations: Annotations{ReadOnly: true},
-			Output:      resultOf(), Handler: s.thresholds,
+			Output:      resultOf(list("metrics")), Handler: s.thresholds,
 		},
 		{
 			Name:        "threshold_set",
@@ -118,6 +118,8 @@ func SteerTools(o SteerOptions) []*Tool {
 	return tools
 }
 
+// resultOf is the schema of a result. None of its fields is required: a failure
+// has an error instead of them.
 func resultOf(fields ...Field) *Schema { return &Schema{Type: Object, Properties: fields} }
 
 func signalNames() []string {
