@@ -26,6 +26,14 @@ func (c *Child) call(ctx context.Context, request Dict, limit time.Duration, cal
 	return nil, errSystem
 }
 
+func (c *Child) run(ctx context.Context, limit time.Duration, call *Call, exchange func() (Dict, error)) (Dict, error) {
+	return nil, errSystem
+}
+
+func (c *Child) send(request Dict) {}
+
+func (c *Child) await(ctx context.Context, seq int64) (Dict, error) { return nil, errSystem }
+
 // Pid is 0 on this system.
 func (c *Child) Pid() int { return 0 }
 

@@ -303,6 +303,14 @@ func (c *Child) call(ctx context.Context, request Dict, limit time.Duration, cal
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	return c.run(ctx, limit, call, func() (Dict, error) {
+		c.send(request)
+		return c.await(ctx, request.Int("seq"))
+	})
+}
+
+// run makes an exchange that can be stopped.
+func (c *Child) run(ctx context.Context, limit time.Duration, call *Call, exchange func() (Dict, error)) (Dict, error) {
 	s := &stopper{signal: c.signal}
 	c.mu.Lock()
 	if c.closed || c.dead {
@@ -318,7 +326,7 @@ func (c *Child) call(ctx context.Context, request Dict, limit time.Duration, cal
 	c.watch(s, call)
 	s.mu.Unlock()
 	unwatch := context.AfterFunc(ctx, func() { s.begin(Cancelled) })
-	d, err := c.exchange(ctx, request)
+	d, err := exchange()
 	unwatch()
 	call.Cause, call.Forced = s.end()
 	c.mu.Lock()
@@ -352,7 +360,8 @@ func (c *Child) watch(s *stopper, call *Call) {
 	s.after(watchEvery, look)
 }
 
-func (c *Child) exchange(ctx context.Context, request Dict) (Dict, error) {
+// send writes a request. Whether it was read is known from the reply.
+func (c *Child) send(request Dict) {
 	c.awaitEnd()
 	c.buf = AppendFrame(c.buf[:0], request)
 	if _, err := c.request.Write(c.buf); err != nil && !c.gone() {
@@ -362,6 +371,10 @@ func (c *Child) exchange(ctx context.Context, request Dict) (Dict, error) {
 	if cap(c.buf) > 1<<20 {
 		c.buf = nil
 	}
+}
+
+// await reads the reply to a request, to the evaluation seq where it was one.
+func (c *Child) await(ctx context.Context, seq int64) (Dict, error) {
 	for {
 		d, err := c.receive()
 		if err != nil {
@@ -375,7 +388,7 @@ func (c *Child) exchange(ctx context.Context, request Dict) (Dict, error) {
 			}
 		case "eval":
 			// Only the answer to this request counts.
-			if d.Int("seq") == request.Int("seq") {
+			if d.Int("seq") == seq {
 				return d, nil
 			}
 		default:

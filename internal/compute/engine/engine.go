@@ -36,6 +36,8 @@ type Language interface {
 type Capabilities struct {
 	// Keeper: a fork of the child holds the state from before an evaluation.
 	Keeper bool
+	// Batch: evaluations can be sent ahead, see Child.Batch.
+	Batch bool
 	// Promote: a session can become a native binary.
 	Promote bool
 	// Extension of source files, with its dot: logs and checkpoints have it.
@@ -179,10 +181,20 @@ type Reply struct {
 	Failure     *Failure
 	Diagnostics []Diagnostic
 	Phrases     []Phrase
+	// Of an evaluation in a batch: the sizes that the captures had at its end, or -1; and whether the child went on
+	// with the next one.
+	OutEnd, ErrEnd int64
+	More           bool
 }
 
 func parseReply(d Dict) Reply {
-	r := Reply{Seq: uint64(d.Int("seq")), Value: d.Maybe("value"), Type: d.Maybe("type"), Failure: parseFailure(d.Dict("error"))}
+	r := Reply{
+		OutEnd: -1, ErrEnd: -1, More: d.Int("more") == 1,
+		Seq: uint64(d.Int("seq")), Value: d.Maybe("value"), Type: d.Maybe("type"), Failure: parseFailure(d.Dict("error")),
+	}
+	if d.Get("more") != nil {
+		r.OutEnd, r.ErrEnd = d.Int("out"), d.Int("err")
+	}
 	for _, v := range d.List("diagnostics") {
 		if w, ok := v.(Dict); ok {
 			r.Diagnostics = append(r.Diagnostics, Diagnostic{

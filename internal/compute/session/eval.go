@@ -17,6 +17,9 @@ type Request struct {
 	Timeout time.Duration
 	// Progress, when set, is called about every 20 ms of a running evaluation with the sizes of its output so far.
 	Progress func(stdout, stderr int64)
+
+	// batch is the row of evaluations this one belongs to, nil when it is alone.
+	batch *engine.Batch
 }
 
 // Eval evaluates source. The error is about the session (closed, cancelled while waiting, no process to be had);
@@ -39,8 +42,12 @@ func (s *Session) EvalBatch(ctx context.Context, sources []string, timeout time.
 	}
 	defer leave()
 	var results []Result
-	for _, source := range sources {
-		r, err := s.eval(ctx, Request{Source: source, Timeout: timeout})
+	var batch *engine.Batch
+	for i, source := range sources {
+		if !batch.Running() {
+			batch = s.batchOf(sources[i:], timeout)
+		}
+		r, err := s.eval(ctx, Request{Source: source, Timeout: timeout, batch: batch})
 		if err != nil {
 			return results, err
 		}
@@ -52,8 +59,34 @@ func (s *Session) EvalBatch(ctx context.Context, sources []string, timeout time.
 	return results, nil
 }
 
+// Bounds of what is sent to the child at once.
+const (
+	batchSources = 200
+	batchBytes   = 1 << 20
+)
+
+// batchOf lets the child evaluate sources without waiting for the server in between. With a timeout they are sent one by
+// one: an interrupt that comes too late must not meet the next one.
+func (s *Session) batchOf(sources []string, timeout time.Duration) *engine.Batch {
+	if timeout > 0 || !s.o.Language.Capabilities().Batch {
+		return nil
+	}
+	n, size := 0, 0
+	for n < len(sources) && n < batchSources && size < batchBytes {
+		size += len(sources[n])
+		n++
+	}
+	if n < 2 {
+		return nil
+	}
+	return s.current().Batch(s.seq+1, sources[:n])
+}
+
 func (s *Session) eval(ctx context.Context, r Request) (Result, error) {
 	return s.perform(ctx, r, func(ctx context.Context, c *engine.Child, seq uint64, call *engine.Call) (engine.Reply, error) {
+		if r.batch != nil {
+			return r.batch.Next(ctx, call)
+		}
 		return c.Eval(ctx, seq, r.Source, "", false, r.Timeout, call)
 	}, func(reply engine.Reply) {
 		if entries := s.entries(r.Source, reply.Phrases); len(entries) > 0 {
@@ -88,15 +121,25 @@ func (s *Session) perform(ctx context.Context, r Request, do performer, keep fun
 	s.setState(Busy, r.Source[:boundary([]byte(r.Source[:min(len(r.Source), 200)]), 120)])
 	defer s.setState(Idle, "")
 	var result Result
-	if d := s.current().Check(); d != nil {
-		rec, err := s.recoverFrom(ctx, d)
-		if err != nil {
-			return result, err
+	// In a batch the child works already: a death is its next answer, and its output goes on from the last one's.
+	ahead := r.batch.Running()
+	if !ahead {
+		if d := s.current().Check(); d != nil {
+			rec, err := s.recoverFrom(ctx, d)
+			if err != nil {
+				return result, err
+			}
+			result.Recovery = rec
+			if r.batch != nil {
+				r.batch = nil // it was the old child's
+			}
 		}
-		result.Recovery = rec
 	}
 	c := s.current()
 	o := s.openOutput(c)
+	if ahead {
+		o.continues(s)
+	}
 	result.LateStdout, result.LateStderr = o.late(s)
 	s.seq++
 	s.setLive(o)
@@ -105,6 +148,9 @@ func (s *Session) perform(ctx context.Context, r Request, do performer, keep fun
 	reply, err := do(ctx, c, s.seq, &call)
 	s.took = time.Since(begun)
 	s.setLive(nil)
+	if err == nil && r.batch != nil {
+		o.endAt(reply, r.batch.Running())
+	}
 	result.Stdout, result.Stderr, result.Order = o.collect(s)
 	var death *engine.Death
 	switch {
@@ -295,6 +341,8 @@ type output struct {
 	lateOut, lateErr   int64 // where the bytes before this call begin
 	outLast, errLast   int64
 	outGiven, errGiven int64 // ends of the ranges given back during a flood
+	outEnd, errEnd     int64 // where the call's output ended when the child has gone on since, else -1
+	ahead              bool  // it has gone on
 	spans              []Span
 }
 
@@ -312,7 +360,32 @@ func (s *Session) openOutput(c *engine.Child) *output {
 	// A file that got shorter was opened anew by the session's code (`> /dev/stdout`).
 	o.lateOut, o.lateErr = min(o.lateOut, o.outStart), min(o.lateErr, o.errStart)
 	o.outLast, o.errLast = o.outStart, o.errStart
+	o.outEnd, o.errEnd = -1, -1
 	return o
+}
+
+// continues makes the output begin where that of the call before has ended.
+func (o *output) continues(s *Session) {
+	o.outStart, o.errStart = min(s.outSeen, o.outStart), min(s.errSeen, o.errStart)
+	o.lateOut, o.lateErr = o.outStart, o.errStart
+	o.outLast, o.errLast = o.outStart, o.errStart
+}
+
+// endAt makes the output end where the reply says, and notes whether the child has gone on since.
+func (o *output) endAt(reply engine.Reply, ahead bool) {
+	o.outEnd, o.errEnd, o.ahead = reply.OutEnd, reply.ErrEnd, ahead
+}
+
+// sizes are the ends of the call's output. The session's code may have put something else in the place of a
+// descriptor: what the child says counts only where it can be true.
+func (o *output) sizes() (out, err int64) {
+	within := func(end, start, size int64) int64 {
+		if end >= start && end <= size {
+			return end
+		}
+		return size
+	}
+	return within(o.outEnd, o.outStart, o.c.Out.Size()), within(o.errEnd, o.errStart, o.c.Err.Size())
 }
 
 func (o *output) late(s *Session) (stdout, stderr Text) {
@@ -365,7 +438,7 @@ func (o *output) extend(out, err int64) {
 
 // collect reads the output of the call and gives its storage back.
 func (o *output) collect(s *Session) (stdout, stderr Text, order []Span) {
-	out, err := o.c.Out.Size(), o.c.Err.Size()
+	out, err := o.sizes()
 	if out < o.outStart {
 		o.outStart = 0
 	}
@@ -375,13 +448,13 @@ func (o *output) collect(s *Session) (stdout, stderr Text, order []Span) {
 	o.extend(out, err)
 	stdout = s.captured("stdout", o.c.Out, o.outStart, out)
 	stderr = s.captured("stderr", o.c.Err, o.errStart, err)
-	s.outSeen, s.errSeen = release(o.c.Out, o.lateOut, out), release(o.c.Err, o.lateErr, err)
+	s.outSeen, s.errSeen = o.release(o.c.Out, o.lateOut, out), o.release(o.c.Err, o.lateErr, err)
 	return stdout, stderr, o.spans
 }
 
 // release gives back what was read and returns the offset of the next byte.
-func release(c *engine.Capture, from, size int64) int64 {
-	if size > resetAbove && c.Reset() == nil {
+func (o *output) release(c *engine.Capture, from, size int64) int64 {
+	if size > resetAbove && !o.ahead && c.Reset() == nil {
 		return 0
 	}
 	if size-from > 64<<10 {

@@ -123,7 +123,7 @@ func TestStrayKeeper(t *testing.T) {
 		ignore (Unix.setsid ()); kept := 666;
 		let b = Bytes.create 8 in
 		ignore (Unix.read (Obj.magic 5 : Unix.file_descr) b 0 8);
-		let stray = "\000\000\000\012d2:op5:straye" in
+		let stray = "\000\000\000\013d2:op5:straye" in
 		ignore (Unix.write_substring (Obj.magic 4 : Unix.file_descr) stray 0 (String.length stray));
 		Unix.kill (Unix.getpid ()) Sys.sigkill
 	end;;`)

@@ -22,7 +22,7 @@ import (
 var sources embed.FS
 
 // driverFiles in the order of compilation; shim.ml is written beside them.
-var driverFiles = []string{"topup_back.ml", "topup.mli", "topup.ml", "shim.ml", "driver.ml"}
+var driverFiles = []string{"topup_back.ml", "topup.mli", "topup.ml", "shim.ml", "effects.ml", "driver.ml"}
 
 // program is the file name of the compiled driver, and what its processes are called.
 const program = "topside-ocaml"

@@ -39,7 +39,7 @@ func (l *Language) Name() string {
 
 // Capabilities of OCaml sessions.
 func (l *Language) Capabilities() engine.Capabilities {
-	c := engine.Capabilities{Keeper: true, Promote: true, Extension: ".ml", Archives: []string{".cma", ".cmo"}, Terminator: ";;"}
+	c := engine.Capabilities{Keeper: true, Batch: true, Promote: true, Extension: ".ml", Archives: []string{".cma", ".cmo"}, Terminator: ";;"}
 	if l.Native {
 		c.Archives = []string{".cmxs"}
 	}

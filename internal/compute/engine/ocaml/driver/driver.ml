@@ -158,7 +158,7 @@ let send v =
 
 (* running is true while code of the session runs: only then does an interrupt become an exception. *)
 let running = ref false
-let interrupted = ref false
+let interrupted = ref false (* since the evaluation began *)
 let owner = ref (Unix.getpid ())
 
 (* seq numbers the last evaluation whose effects are in this process. *)
@@ -355,6 +355,9 @@ let without_units s =
 
 let show_value v = without_units (with_buffer (fun ppf -> !Toploop.print_out_value ppf v))
 let show_type t = with_buffer (fun ppf -> Shim.print_out_type ppf t)
+
+(* effects: a phrase was begun, since the keeper was forked, that must not run twice. *)
+let effects = ref false
 
 (* ---- phrases --------------------------------------------------------------------------------------------- *)
 
@@ -580,6 +583,11 @@ and note_kind start stop = function
 and run_phrase phr =
   match phr with
   | Parsetree.Ptop_def [] -> None
+  | _ ->
+      Effects.around !Toploop.toplevel_env phr ~reached:(fun () -> effects := true) (fun () -> run_one phr)
+
+and run_one phr =
+  match phr with
   | Parsetree.Ptop_dir d -> directive d phr
   | _ -> (
       match Toploop.preprocess_phrase Format.err_formatter phr with
@@ -690,7 +698,6 @@ let clip s = if String.length s > 33554432 then String.sub s 0 33554432 else s
 
 (* guarded runs code of the session: interrupts become exceptions inside it and are swallowed at its edge. *)
 let guarded f =
-  interrupted := false;
   let attempt () =
     match
       running := true;
@@ -715,6 +722,7 @@ let evaluate request f =
   last_type := None;
   phrases := [];
   diagnostics := [];
+  interrupted := false;
   (* Every warning but the first of a process is preceded by an empty line; each evaluation starts anew. *)
   Location.reset ();
   watch_interrupts ();
@@ -934,6 +942,9 @@ let keeper = ref 0
 let stale = ref false (* nothing was evaluated yet *)
 let cost = ref 0.
 let fork_time = ref 0.0005
+
+(* life counts the times that this state was brought back. *)
+let life = ref 0
 let keepers_wanted = ref true
 
 let rec reap pid =
@@ -942,13 +953,16 @@ let rec reap pid =
   | exception Unix.Unix_error (Unix.EINTR, _, _) -> reap pid
   | exception _ -> ()
 
-let drop_keeper () =
-  if !keeper > 0 then begin
-    let pid = !keeper in
-    keeper := 0;
+let drop pid =
+  if pid > 0 then begin
     (try Unix.kill pid Sys.sigkill with _ -> ());
     reap pid
   end
+
+let drop_keeper () =
+  let pid = !keeper in
+  keeper := 0;
+  drop pid
 
 let ready t =
   match Unix.select [ requests ] [] [] t with
@@ -990,34 +1004,48 @@ let rec forget_requests () =
 
 let fork_keeper () =
   if !keepers_wanted then begin
-    drop_keeper ();
+    let old = !keeper in
     Gc.minor ();
     let t0 = Unix.gettimeofday () in
     match Unix.fork () with
-    | exception _ -> keepers_wanted := false
+    | exception _ ->
+        drop_keeper ();
+        keepers_wanted := false
     | 0 ->
         (try ignore (Unix.setsid ()) with _ -> ());
         keeper := 0;
         wait_for_call wakeup;
         forget_requests ();
         owner := Unix.getpid ();
+        incr life;
         stale := true;
+        effects := false;
         cost := 0.;
         send (D [ ("op", S "recovered"); ("pid", I !owner); ("seq", I !seq) ])
     | pid ->
         fork_time := Unix.gettimeofday () -. t0;
         keeper := pid;
         stale := false;
+        effects := false;
         cost := 0.;
         send (D [ ("op", S "keeper"); ("engine", I !owner); ("pid", I pid); ("seq", I !seq) ]);
-        own_pages ()
+        (* There is always one: the old one ends when the server knows the new one. *)
+        if old > 0 then (try Unix.kill old Sys.sigkill with _ -> ());
+        own_pages ();
+        if old > 0 then reap old
   end
   else stale := false
 
-(* idle waits for the next request; a keeper is forked once the session is quiet, or at once when replaying what
-   it lacks would take long. *)
+(* replay_limit is how long evaluations may have taken, in seconds, that would be evaluated again. *)
+let replay_limit = 0.04
+
+(* due tells whether the keeper is renewed before anything else is evaluated: what it lacks must not run twice, or took
+   long. *)
+let due () = !stale && (!effects || !cost > replay_limit)
+
+(* idle waits for the next request; else a keeper is forked once the session is quiet. *)
 let idle () =
-  while !stale && (!cost > 0.02 || not (ready (min 0.05 (max 0.002 (4. *. !fork_time))))) do
+  while due () || (!stale && not (ready (min 0.05 (max 0.002 (4. *. !fork_time))))) do
     fork_keeper ()
   done
 
@@ -1051,12 +1079,44 @@ let timed f =
   stale := true;
   r
 
+(* batch evaluates sources one after the other and answers each without waiting for the server. It ends at a failure
+   or an interrupt, which "more" tells; "out" and "err" tell where the output of each ends. *)
+let batch request =
+  let size fd = try (Unix.LargeFile.fstat fd).Unix.LargeFile.st_size with _ -> -1L in
+  let born = !life in
+  let rec each seq = function
+    | [] -> ()
+    | source :: rest ->
+        let reply = timed (fun () -> eval (D [ ("seq", I seq); ("source", source) ])) in
+        if Unix.getpid () <> !owner then die ();
+        let more = rest <> [] && field reply "error" = N && not !interrupted in
+        let ends =
+          [
+            ("more", I (if more then 1 else 0));
+            ("out", I (Int64.to_int (size Unix.stdout)));
+            ("err", I (Int64.to_int (size Unix.stderr)));
+          ]
+        in
+        send (match reply with D fields -> D (fields @ ends) | other -> other);
+        if more then begin
+          if due () then fork_keeper ();
+          if !life = born then each (seq + 1) rest
+        end
+  in
+  each (int_field request "seq") (match field request "sources" with L l -> l | _ -> [])
+
 let serve request =
   match text_field request "op" with
   | "eval" ->
       set_back (int_field request "back" = 1);
       timed (fun () -> eval request)
-  | "load" -> timed (fun () -> load request)
+  | "batch" ->
+      set_back (int_field request "back" = 1);
+      batch request;
+      N
+  | "load" ->
+      effects := true;
+      timed (fun () -> load request)
   | "env" -> env request
   | "lookup" -> lookup request
   | "back" -> N
