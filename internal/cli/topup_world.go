@@ -116,7 +116,7 @@ func (w *topupWorld) folder(variable, name string) string {
 
 // client is the view of one client: of the default session, or of a named one.
 func (w *topupWorld) client(named string, asker *wire.Asker) *tool.TopupClient {
-	c := &tool.TopupClient{Topup: w.shared, Local: w.pool.Local}
+	c := &tool.TopupClient{Topup: w.shared, Named: named, Local: w.pool.Local}
 	if named != "" {
 		c.Local = func(context.Context) (*session.Session, error) { return w.pool.Session(named) }
 	}

@@ -92,7 +92,7 @@ func (c *TopupClient) Cancelled(method string, params []byte) {
 	}
 	host, named, request := c.view.TopupCancelled(params)
 	if !request {
-		go c.view.Cancel(context.Background(), host, named)
+		c.view.Cancel(host, named)
 	}
 }
 

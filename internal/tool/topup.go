@@ -71,7 +71,9 @@ func (t *Topup) Close() error {
 // answers the back-channel.
 type TopupClient struct {
 	*Topup
-	// Local is the session of calls that name none.
+	// Named is the session that this client calls local; "" for the default one.
+	Named string
+	// Local opens it.
 	Local func(context.Context) (*session.Session, error)
 	// DefaultHost receives the calls that name no host; "" for none (--remote).
 	DefaultHost string
@@ -353,7 +355,7 @@ func (c *TopupClient) here(ctx context.Context, name, named string, a topupArgum
 		}
 		switch name {
 		case "cancel":
-			c.Cancel(ctx, "", named)
+			c.Cancel("", named)
 			return ok, nil
 		case "_send_blob":
 			return blobTool(transfer.SendBlob, a)
@@ -382,25 +384,29 @@ func (c *TopupClient) session(ctx context.Context, named string) (*session.Sessi
 	return c.Local(ctx)
 }
 
-// Cancel stops the evaluation that runs in a session, or forwards the wish. What
-// is unknown or idle is left alone.
-func (c *TopupClient) Cancel(ctx context.Context, host, named string) {
+// Cancel stops the evaluation that runs in a session, or forwards the wish. What is
+// unknown or idle is left alone. It does not wait, so that it can be called in the
+// order of the client's messages: an evaluation that comes later is not meant.
+func (c *TopupClient) Cancel(host, named string) {
 	switch {
 	case host != "" && named != "":
 	case c.Stop != nil && c.Stop(TopupPlace(host, named)):
 	case host != "":
-		_ = c.hosts.cancel(ctx, host) // nobody waits for an answer
+		c.hosts.cancelSoon(host)
 	case named != "":
 		if peer := c.peers.get(named); peer != nil {
-			peer.cancel(ctx)
+			peer.cancel(context.Background())
 			return
 		}
 		fallthrough
 	default:
+		if named == "" {
+			named = c.Named
+		}
 		if named != "" && c.o.Pool.CancelStart(named) {
 			return
 		}
-		if s, err := c.session(ctx, named); err == nil {
+		if s := c.o.Pool.Opened(named); s != nil {
 			s.Cancel()
 		}
 	}

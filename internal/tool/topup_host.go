@@ -38,7 +38,8 @@ type topupHosts struct {
 	registry *host.Registry
 	warn     func(error)
 
-	unwritten sync.Once // the registry: said once
+	unwritten sync.Once      // the registry: said once
+	work      sync.WaitGroup // cancellations that connect first
 }
 
 func newTopupHosts(o TopupOptions) (*topupHosts, error) {
@@ -92,7 +93,11 @@ func backChannelRoot() string {
 	return filepath.Join(home, ".topup", "back")
 }
 
-func (h *topupHosts) close() error { return h.fleet.Close() }
+func (h *topupHosts) close() error {
+	err := h.fleet.Close()
+	h.work.Wait()
+	return err
+}
 
 // peer returns a host that has been started here.
 func (h *topupHosts) peer(name string) (*topupPeer, error) {
@@ -134,6 +139,19 @@ func (h *topupHosts) cancel(ctx context.Context, name string) error {
 	}
 	peer.cancel(ctx)
 	return nil
+}
+
+// cancelSoon does the same without waiting for a connection.
+func (h *topupHosts) cancelSoon(name string) {
+	peer, err := h.peer(name)
+	switch {
+	case err != nil: // unknown: nothing runs there
+	case peer.alive():
+		peer.cancel(context.Background())
+	default:
+		// The end of the link ends it.
+		h.work.Go(func() { _ = h.cancel(context.Background(), name) })
+	}
 }
 
 // hostStarted is the reply of a start.

@@ -25,6 +25,8 @@ const (
 	connectPause = 50 * time.Millisecond
 	// cancelWait is how long a cancelled call may take to answer.
 	cancelWait = 5 * time.Second
+	// cancelSend is how long a peer may take to take a cancellation.
+	cancelSend = 200 * time.Millisecond
 )
 
 // peerWords are the words of a peer's failures, which differ between sessions and
@@ -71,19 +73,25 @@ func (p *topupPeer) call(ctx context.Context, tool string, arguments json.RawMes
 func (p *topupPeer) request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	waiting, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
-	defer context.AfterFunc(ctx, func() {
-		if !p.alive() {
-			giveUp() // it is being connected: nothing runs there for us
-			return
+	told := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		connected := p.alive()
+		if connected {
+			p.cancel(waiting)
 		}
-		p.cancel(waiting)
-		select {
-		case <-waiting.Done():
-		case <-time.After(cancelWait):
-			giveUp()
+		close(told)
+		if connected {
+			select {
+			case <-waiting.Done():
+			case <-time.After(cancelWait):
+			}
 		}
-	})()
+		giveUp() // at once where it is being connected: nothing runs there for us
+	})
 	result, err := p.link.Call(waiting, method, params)
+	if !stop() {
+		<-told // ahead of the next call, which is not meant
+	}
 	if err != nil {
 		return nil, p.failure(err)
 	}
@@ -129,8 +137,11 @@ func fate(work link.Work) string {
 	return "its reply is lost"
 }
 
-// cancel stops what runs in the peer's own session.
+// cancel stops what runs in the peer's own session. It waits for little more than the
+// message to be on its way.
 func (p *topupPeer) cancel(ctx context.Context) {
+	ctx, stop := context.WithTimeout(ctx, cancelSend)
+	defer stop()
 	// A connection that has just broken cannot be told.
 	_ = p.link.Notify(ctx, "notifications/cancelled", json.RawMessage(`{}`))
 }
@@ -141,12 +152,15 @@ func untilListened(ctx context.Context, socket string, wait time.Duration, try f
 	deadline := time.Now().Add(wait)
 	for {
 		err := try()
-		nobody := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
+		var unmade *link.ConnectError
+		nobody := errors.As(err, &unmade) && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED))
 		var number syscall.Errno
 		switch {
+		case unmade == nil:
+			return err
 		case nobody && time.Now().After(deadline):
 			return fmt.Errorf("topup-mcp: timed out after %.1fs waiting for socket %s", wait.Seconds(), socket)
-		case !nobody && errors.As(err, &number):
+		case !nobody && errors.As(unmade.Cause, &number):
 			return fmt.Errorf("topup-mcp: connect %s: %s", socket, SystemText(err))
 		case !nobody:
 			return err

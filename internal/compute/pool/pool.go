@@ -206,6 +206,13 @@ func (p *Pool) open(ctx context.Context, name string, options func() (session.Op
 	}
 }
 
+// Opened returns a session that is open, the default one for "", or nil. It opens none.
+func (p *Pool) Opened(name string) *session.Session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.find(name)
+}
+
 // find and put keep the default session under the name "". The caller holds the lock.
 func (p *Pool) find(name string) *session.Session {
 	if name == "" {

@@ -19,6 +19,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
+
+	"topside/internal/fleet/frame"
 )
 
 // Exit codes of the relay and the daemon.
@@ -67,6 +69,15 @@ func RelayMain(args []string, stdin, stdout *os.File, stderr io.Writer) int {
 		return fail(err)
 	}
 	defer c.Close()
+	if !heldByDaemon(path) {
+		// An original topup, or what passes for it: the front end has a way to that.
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return fail(err)
+		}
+		fmt.Fprintf(stdout, "%snone topup %s\n", frame.Mark, home)
+		return exitOK
+	}
 	end := context.AfterFunc(ctx, func() { c.Close() })
 	defer end()
 	rights := unix.UnixRights(int(stdin.Fd()), int(stdout.Fd()))
@@ -107,6 +118,17 @@ func dial(ctx context.Context, path string, start bool) (*net.UnixConn, error) {
 		case <-time.After(dialPause):
 		}
 	}
+}
+
+// heldByDaemon tells a daemon from another program that listens on the socket: a daemon
+// holds the lock.
+func heldByDaemon(path string) bool {
+	lock, err := os.OpenFile(path+".lock", os.O_RDWR|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return false
+	}
+	defer lock.Close()
+	return unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
 }
 
 func connect(path string) (*net.UnixConn, error) {

@@ -41,12 +41,14 @@ func relayScript(program, socket string) string {
 }
 
 // tunnelScript runs the original topup on socket until its own input ends, or topup
-// does. The descriptor of the input is kept for the watcher: a shell gives
+// does. Where the socket is served already, topup says so and ends, and the script
+// only waits. The descriptor of the input is kept for the watcher: a shell gives
 // background commands an empty one.
 func tunnelScript(socket string) string {
 	return searchPath +
 		`mkdir -p ` + Quote(path.Dir(socket)) + ` && exec 3<&0; ` +
 		`topup --socket ` + Quote(socket) + ` </dev/null >/dev/null 3<&- & p=$!; ` +
-		`{ cat; kill $p; } <&3 >/dev/null 2>&1 & exec 3<&-; ` +
-		`trap "kill $p" HUP TERM INT; wait $p`
+		`{ cat; kill $p; } <&3 >/dev/null 2>&1 & w=$!; ` +
+		`trap "kill $p" HUP TERM INT; wait $p; s=$?; kill $w 2>/dev/null; ` +
+		`if [ $s -eq 1 -o $s -eq 127 ] && [ -S ` + Quote(socket) + ` ]; then cat <&3 >/dev/null; s=0; fi; exit $s`
 }
