@@ -18,7 +18,7 @@ import (
 	"topside/internal/compute/engine"
 )
 
-//go:embed driver/*.ml driver/*.mli
+//go:embed driver/*.ml driver/*.mli native/*.ml
 var sources embed.FS
 
 // driverFiles in the order of compilation; shim.ml is written beside them.
@@ -29,12 +29,12 @@ const program = "topside-ocaml"
 
 // compiler is one installed OCaml.
 type compiler struct {
-	path    string
-	version string
-	release release
-	stdlib  string // ocamlc -where
-	config  string // ocamlc -config
-	native  bool   // the driver is to have native phrases
+	path     string
+	version  string
+	release  release
+	stdlib   string   // ocamlc -where
+	config   string   // ocamlc -config
+	toplevel toplevel // what evaluates the phrases
 }
 
 // inspect asks the compiler what it is and checks that its library is there.
@@ -74,10 +74,16 @@ func inspect(ctx context.Context, path string) (*compiler, error) {
 // key names the driver of this compiler: everything that the compiled program depends on is in it.
 func (c *compiler) key() string {
 	h := sha256.New()
-	fmt.Fprintln(h, c.path, c.config, shim(c.release), c.native)
+	fmt.Fprintln(h, c.path, c.config, shim(c.release), c.toplevel)
 	for _, name := range driverFiles {
 		b, _ := sources.ReadFile("driver/" + name)
 		h.Write(b)
+	}
+	if c.toplevel == own {
+		for _, name := range ownFiles {
+			b, _ := sources.ReadFile("native/" + name)
+			h.Write(b)
+		}
 	}
 	return "ocaml-" + c.version + "-" + hex.EncodeToString(h.Sum(nil)[:8])
 }
@@ -184,22 +190,12 @@ func (c *compiler) compile(ctx context.Context, work string) error {
 			return err
 		}
 	}
-	// Without -g: with it the program is seven times as large and its first backtrace takes 0.3 s; frames of
-	// the session's own phrases are known without.
-	compiler := c.path
-	args := []string{"-w", "-a", "-linkall", "-I", "+compiler-libs"}
-	if c.release.major >= 5 {
-		args = append(args, "-I", "+unix")
-	}
-	args = append(args, "unix.cma", "ocamlcommon.cma", "ocamlbytecomp.cma", "ocamltoplevel.cma")
-	if c.native {
-		compiler = c.optimizing()
-		args = []string{"-w", "-a", "-linkall", "-I", "+compiler-libs"}
-		if c.release.major >= 5 {
-			args = append(args, "-I", "+unix", "-I", "+dynlink")
+	if c.toplevel == own {
+		if err := c.writeOwn(work); err != nil {
+			return err
 		}
-		args = append(args, "unix.cmxa", "dynlink.cmxa", "ocamlcommon.cmxa", "ocamloptcomp.cmxa", "ocamltoplevel.cmxa")
 	}
+	compiler, args := c.compilation()
 	args = append(args, driverFiles...)
 	args = append(args, "-o", program)
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
@@ -233,20 +229,6 @@ func (c *compiler) compile(ctx context.Context, work string) error {
 	}
 	return os.WriteFile(filepath.Join(work, "complete"), fmt.Append(nil, info.Size()), 0o600)
 }
-
-// nativeToplevel tells whether this OCaml can compile and load phrases natively inside a toplevel: upstream installs
-// the library for that in 5.x; Debian 12 does not have it.
-func (c *compiler) nativeToplevel() bool {
-	for _, path := range []string{filepath.Join(c.stdlib, "compiler-libs", "ocamltoplevel.cmxa"), c.optimizing()} {
-		if _, err := os.Stat(path); err != nil {
-			return false
-		}
-	}
-	return true
-}
-
-// optimizing is the native compiler beside ocamlc.
-func (c *compiler) optimizing() string { return filepath.Join(filepath.Dir(c.path), "ocamlopt") }
 
 // command runs the driver of that folder.
 func (c *compiler) command(dir string) *engine.Command {

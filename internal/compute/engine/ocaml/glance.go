@@ -31,8 +31,11 @@ func (l *Language) Glance(ctx context.Context) (engine.Info, error) {
 		}
 		if _, err := os.Stat(filepath.Join(stdlib, "compiler-libs", "ocamltoplevel.cma")); err == nil {
 			info := engine.Info{Version: text, Path: path}
-			if c := (&compiler{path: path, version: text, release: r, stdlib: stdlib}); l.Native && !c.nativeToplevel() {
-				info.Note = noNative
+			if l.Native {
+				c := &compiler{path: path, version: text, release: r, stdlib: stdlib}
+				if kind, why := c.nativeToplevel(); kind == bytecode {
+					info.Note = withoutNative(why)
+				}
 			}
 			return info, nil
 		}

@@ -24,9 +24,10 @@ type Language struct {
 	// Native asks for native phrases (topup-opt).
 	Native bool
 
-	mu    sync.Mutex
-	built *engine.Command
-	found *compiler
+	mu      sync.Mutex
+	built   *engine.Command
+	found   *compiler
+	refused string // why native phrases did not work although they should
 }
 
 // Name is "ocaml" or "ocaml-native".
@@ -55,8 +56,12 @@ func (l *Language) Probe(ctx context.Context) (engine.Info, error) {
 		return engine.Info{}, err
 	}
 	info := engine.Info{Version: c.version, Path: c.path}
-	if l.Native && !c.nativeToplevel() {
-		info.Note = noNative
+	if l.Native {
+		if kind, why := c.nativeToplevel(); kind == bytecode {
+			info.Note = withoutNative(why)
+		} else if l.refused != "" {
+			info.Note = withoutNative(l.refused)
+		}
 	}
 	return info, nil
 }
@@ -72,11 +77,15 @@ func (l *Language) Command(ctx context.Context) (engine.Command, error) {
 	if err != nil {
 		return engine.Command{}, err
 	}
-	c.native = l.Native && c.nativeToplevel()
+	c.toplevel = bytecode
+	if l.Native && l.refused == "" {
+		c.toplevel, _ = c.nativeToplevel()
+	}
 	dir, err := c.driver(ctx, l.Cache)
-	if err != nil && c.native {
+	if err != nil && c.toplevel != bytecode && ctx.Err() == nil {
 		// The fallback: the same driver with bytecode phrases.
-		c.native = false
+		l.refused, _, _ = strings.Cut(err.Error(), "\n")
+		c.toplevel = bytecode
 		dir, err = c.driver(ctx, l.Cache)
 	}
 	if err != nil {
@@ -117,8 +126,6 @@ func (l *Language) compiler(ctx context.Context) (*compiler, error) {
 	l.found = c
 	return c, nil
 }
-
-const noNative = "this OCaml has no native toplevel library (ocamltoplevel.cmxa): phrases run as bytecode, with the same results"
 
 const installHint = "install it with `apt-get install ocaml-nox ocaml-findlib` (Debian, Ubuntu), `brew install ocaml` or `opam switch create 5.3.0`"
 

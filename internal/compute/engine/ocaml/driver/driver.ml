@@ -987,7 +987,8 @@ let rec wait_for_call fd =
 (* After a fork every page that the next evaluation writes would be copied first, while its caller waits. Here they
    are written beforehand: the compiler's by an evaluation without effect, the young heap's by filling it. *)
 let own_pages () =
-  (try ignore (quiet "0;;") with _ -> ());
+  (* Native phrases are not for nothing: each is compiled, and stays. *)
+  if not native then (try ignore (quiet "0;;") with _ -> ());
   for _ = 1 to 1024 do
     ignore (Sys.opaque_identity (Bytes.create 248))
   done;
