@@ -5,7 +5,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X topside/internal/cli.version=$(VERSION)
 STATIC  := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 
-.PHONY: help build cross test deps lint unit race e2e bench fuzz generate clean
+.PHONY: help build cross test deps lint unit race e2e bench fuzz soak generate clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,10 @@ bench: ## the benchmarks, each beside the peer that it is measured against
 FUZZTIME ?= 30s
 fuzz: ## every fuzz target for FUZZTIME
 	test/fuzz $(FUZZTIME)
+
+SOAK ?= 10m
+soak: ## sessions under load and random kills for SOAK (a minute of it is in "make test")
+	TOPSIDE_SOAK=$(SOAK) $(GO) test -count=1 -timeout 0 -run TestSoak -v ./test/compute-united
 
 generate: ## the generated documents and snapshots
 	$(GO) generate ./...
