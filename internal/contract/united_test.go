@@ -16,6 +16,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"topside/internal/fleet"
 	"topside/internal/see"
 	"topside/internal/tool"
 )
@@ -52,17 +53,35 @@ const toolsBudget = 20_000
 
 var toolsetBudgets = map[string]int{tool.See: 7000, tool.Steer: 3450, tool.Compute: 7500}
 
-func TestUnitedDiscovery(t *testing.T) {
-	t.Parallel()
-	server, err := United(Config{Version: "1.2.3"})
+// hosts are those of a fleet that has none, but allows those that match.
+func hosts(t testing.TB, allow ...string) *tool.Hosts {
+	t.Helper()
+	h, err := tool.NewHosts(tool.HostsOptions{Fleet: fleet.Options{Version: "1.2.3", Surface: "topside", Allow: allow}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := connect(t, server)
-	raw := c.result("tools/list", nil)
-	golden(t, "united.tools.json", raw)
-	if len(raw) > toolsBudget {
-		t.Errorf("the tool list has %d characters, more than %d", len(raw), toolsBudget)
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+func TestUnitedDiscovery(t *testing.T) {
+	t.Parallel()
+	var c *client
+	for name, hosts := range map[string]*tool.Hosts{"united.tools.json": hosts(t), "united.hosts.tools.json": hosts(t, "*")} {
+		server, err := United(Config{Version: "1.2.3", Hosts: hosts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c = connect(t, server)
+		raw := c.result("tools/list", nil)
+		golden(t, name, raw)
+		if len(raw) > toolsBudget {
+			t.Errorf("the tool list %s has %d characters, more than %d", name, len(raw), toolsBudget)
+		}
 	}
 	for toolset, budget := range toolsetBudgets {
 		server, err := United(Config{Toolsets: []string{toolset}})
@@ -73,7 +92,7 @@ func TestUnitedDiscovery(t *testing.T) {
 			t.Errorf("the tools of %s have %d characters, more than %d", toolset, len(raw), budget)
 		}
 	}
-	for _, declared := range Inventory(Config{}) {
+	for _, declared := range Inventory(Config{Hosts: hosts(t)}) {
 		if len(declared.Name) > 30 {
 			t.Errorf("the name %s is too long for some clients", declared.Name)
 		}

@@ -133,6 +133,7 @@ type remote struct {
 // placed is a tool that can work on other hosts.
 func (r *remote) placed(base *Tool) *Tool {
 	t := *base
+	t.Description = strings.Replace(t.Description, " on this machine", "", 1)
 	t.Input = append(slices.Clone(base.Input), Property{Name: hostArgument, Type: String})
 	if manyable(base) {
 		t.Input = append(t.Input, Property{Name: hostsArgument, Type: Array})
@@ -295,18 +296,18 @@ func FleetTools(h *Hosts) []*Tool {
 	there := Property{Name: "remote_path", Type: String}
 	source := func(p Property) Property { p.Required = true; return p }
 	overwrite, wait := Property{Name: "overwrite", Type: Boolean}, Property{Name: "wait", Type: Number}
-	moved := resultOf(typed("state", String), typed("path", String), typed("bytes", Integer))
+	moved := resultOf(typed("state", String))
 	tools := []*Tool{
 		{
 			Name:        "list_hosts",
-			Description: "Hosts: state, latency, versions, system, tags, sessions. check connects to all now.",
+			Description: "Hosts, their state and tags. check connects to all.",
 			Input:       []Property{{Name: "check", Type: Boolean}},
 			Annotations: Annotations{ReadOnly: true, OpenWorld: true},
-			Output:      resultOf(list(hostsArgument)), Handler: h.list,
+			Output:      resultOf(), Handler: h.list,
 		},
 		{
 			Name:        "push_file",
-			Description: "Copy a file or folder to a host (default ~/.topside/xfer/). state running: the same call again follows it; one that broke goes on.",
+			Description: "Copy a file or folder to a host. While it is running, the same call follows it; a broken one goes on.",
 			Input:       []Property{name, source(here), there, overwrite, wait},
 			Annotations: Annotations{Destructive: true, OpenWorld: true}, Output: moved, Handler: h.push,
 		},

@@ -32,6 +32,25 @@ Output schemas require, at each level, what is always there. An error is structu
 read wherever only that block is shown: the schemas declare ` + "`error`" + ` beside ` + "`snapshot`" + ` and ` + "`data`" + `, and a reply has the one
 or the others.
 
+## On other hosts
+
+Where a host is known (` + "`topside hosts`" + `, [fleet.md](fleet.md)) every tool of ` + "`see`, `steer` and `compute`" + ` has one or two arguments more, which
+are not in the tables below:
+
+- ` + "`host`" + ` runs the tool there; empty or ` + "`local`" + ` is this machine. The answer is the other host's own, as it came. Snapshots, resource_ids,
+  sessions, runs and paths belong to their host: pass the same ` + "`host`" + ` again. A call takes 57 seconds at most.
+- ` + "`hosts`" + ` (the read-only tools, ` + "`process_alerts`" + ` as far as it reads, ` + "`eval`" + ` and ` + "`cancel`" + `) is a list of names, ` + "`tag:NAME`" + `, or ` + "`*`" + ` for this machine and all
+  known ones. They work at the same time, each for 15 seconds at most, or 7 more than its ` + "`wait`" + ` where a tool waits. The answer is
+  ` + "`{answered, failed, hosts: [{host, status, took_ms, result | error}]}`" + `. Together they have at most about 40,000 characters: of
+  longer ones ` + "`text`" + ` is the beginning, and ` + "`left_out`" + ` the length of what is not there.
+- ` + "`list_resources`" + ` on many hosts is one list, sorted and limited over all (by the share of their own machine, for CPU): each row of ` + "`data`" + ` names
+  its ` + "`host`" + `, and ` + "`hosts`" + ` has the ` + "`snapshot_id`" + ` and the number of ` + "`matched`" + ` of each.
+- A ` + "`status`" + ` is ` + "`ok`" + `; ` + "`error`" + `, the tool's own; ` + "`unreachable`" + `, nothing was started; ` + "`broken`" + `, the connection broke on the way; ` + "`timeout`" + `;
+  ` + "`denied`" + ` by the host's entry, by either policy, or for want of a person's word; ` + "`unknown_host`" + `; ` + "`incompatible`" + `, one side must be upgraded.
+  The same words are the codes of errors with ` + "`host`" + `.
+- After ` + "`broken`" + ` the message says whether the work goes on. Where it does, the same call with the same arguments collects its reply, and
+  ` + "`poll`" + ` a run of ` + "`eval`" + `; every other call connects again by itself.
+
 ## What observations mean
 
 - ` + "`snapshot`" + ` is the same in all replies from one snapshot: ` + "`snapshot_id`, `captured_at_unix_ms`, `sample_window_ms`" + ` (over
@@ -71,7 +90,7 @@ toolset ` + "`xtop`" + ` above beside those of ` + "`steer`" + `.
 func TestReferenceIsFresh(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString(referenceHead)
-	if err := Markdown(&b, slices.Concat(SeeTools(nil, false), SteerTools(SteerOptions{}), ComputeTools(nil), NewXtop(nil, nil).SupersededTools())); err != nil {
+	if err := Markdown(&b, slices.Concat(SeeTools(nil, false), SteerTools(SteerOptions{}), ComputeTools(nil), FleetTools(nil), NewXtop(nil, nil).SupersededTools())); err != nil {
 		t.Fatal(err)
 	}
 	b.WriteString("\n# The wsltop contract: `topside wsltop mcp`\n")
@@ -105,12 +124,20 @@ func golden(t *testing.T, path string, got []byte) {
 	}
 }
 
+// placedTools are the tools as they are where a host is known.
+func placedTools() []*Tool {
+	return new(Hosts).On(slices.Concat(SeeTools(nil, false), SteerTools(SteerOptions{}), ComputeTools(nil)))
+}
+
 // TestSchemasAreFlat checks what the strictest clients ask of schemas: one
 // type for each property, items of every array, no references, short names.
 func TestSchemasAreFlat(t *testing.T) {
 	t.Parallel()
-	for _, tools := range [][]*Tool{SeeTools(nil, false), SteerTools(SteerOptions{}), WsltopTools(nil, WsltopOptions{}), NewXtop(nil, nil).SupersededTools()} {
+	for _, tools := range [][]*Tool{SeeTools(nil, false), SteerTools(SteerOptions{}), FleetTools(nil), placedTools(), WsltopTools(nil, WsltopOptions{}), NewXtop(nil, nil).SupersededTools()} {
 		for _, tool := range tools {
+			if tool.Toolset == Compute {
+				continue // a value may be of any type
+			}
 			if len(tool.Name) > 30 {
 				t.Errorf("%s: the name is longer than 30 characters", tool.Name)
 			}
@@ -147,7 +174,7 @@ func flat(t *testing.T, at string, s *jsonschema.Schema) {
 // TestDeclarationsAreWhole checks each declaration against itself.
 func TestDeclarationsAreWhole(t *testing.T) {
 	t.Parallel()
-	for _, tools := range [][]*Tool{SeeTools(nil, false), SteerTools(SteerOptions{}), SteerTools(SteerOptions{ReadOnly: true}), WsltopTools(nil, WsltopOptions{}), NewXtop(nil, nil).Tools()} {
+	for _, tools := range [][]*Tool{SeeTools(nil, false), SteerTools(SteerOptions{}), SteerTools(SteerOptions{ReadOnly: true}), FleetTools(nil), placedTools(), WsltopTools(nil, WsltopOptions{}), NewXtop(nil, nil).Tools()} {
 		seen := map[string]bool{}
 		for _, tool := range tools {
 			if seen[tool.Name] || tool.Description == "" || tool.Handler == nil || tool.Toolset == "" {

@@ -75,10 +75,10 @@ func (p *Property) schema() json.RawMessage {
 	if len(p.Enum) > 0 {
 		limits.add("enum", encode(p.Enum))
 	}
-	if p.MinLength > 0 {
+	if p.MinLength > 0 && !p.Terse {
 		limits.add("minLength", encode(p.MinLength))
 	}
-	if p.MaxLength > 0 {
+	if p.MaxLength > 0 && !p.Terse {
 		limits.add("maxLength", encode(p.MaxLength))
 	}
 	if p.Format != "" {

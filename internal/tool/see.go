@@ -97,6 +97,9 @@ func SeeTools(observer *see.Observer, showSecrets bool) []*Tool {
 	for _, t := range tools {
 		t.Toolset = See
 		t.Annotations = Annotations{ReadOnly: true}
+		for i := range t.Input {
+			t.Input[i].Terse = true // every client pays for the schema
+		}
 	}
 	return tools
 }

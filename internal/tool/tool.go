@@ -109,6 +109,8 @@ type Property struct {
 	MaxLength   int    // 0 for no limit
 	MaxItems    int    // of an array; 0 for no limit
 	Format      string // "" or Regexp
+	// Terse leaves the lengths out of the schema: who exceeds them is told.
+	Terse bool
 	// Default is declared in the schema and filled in when the argument is
 	// absent. Other defaults are the handler's own and in its description.
 	Default any
