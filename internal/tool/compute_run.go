@@ -223,7 +223,13 @@ func (c *Computer) await(ctx context.Context, call Call, r *run, wait <-chan tim
 		case <-ctx.Done():
 			return
 		case <-tick:
-			call.Progress(c.progressOf(r))
+			// The figure is the run's time, as in the text, and not that of a poll.
+			seconds := time.Since(r.started).Seconds()
+			if text := c.progressOf(r, seconds); call.Advance != nil {
+				call.Advance(seconds, 0, text)
+			} else {
+				call.Progress(text)
+			}
 		}
 	}
 }
@@ -248,10 +254,9 @@ func (c *Computer) state(r *run) string {
 	return "running"
 }
 
-// progressOf says in one line how far a run is.
-func (c *Computer) progressOf(r *run) string {
-	// Whole seconds that are over, as the figure sent beside the text counts them.
-	seconds := math.Floor(time.Since(r.started).Seconds())
+// progressOf says in one line how far a run is, in whole seconds that are over.
+func (c *Computer) progressOf(r *run, seconds float64) string {
+	seconds = math.Floor(seconds)
 	state := c.state(r)
 	if state != "running" {
 		return fmt.Sprintf("%s for %.0f s", state, seconds)

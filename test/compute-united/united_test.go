@@ -332,6 +332,27 @@ func TestProgressAndCancellation(t *testing.T) {
 	if !strings.Contains(progress, "step") || !strings.Contains(progress, `"p1"`) {
 		t.Errorf("the progress is %q", progress)
 	}
+	// A poll later tells the time of the run, in the figure and in the text.
+	time.Sleep(1100 * time.Millisecond)
+	poll := c.Ask("tools/call", map[string]any{
+		"name": "poll", "arguments": arguments{"wait": 1.5}, "_meta": map[string]any{"progressToken": "p2"},
+	})
+	c.Await(poll)
+	var note struct {
+		Params struct {
+			Token    string `json:"progressToken"`
+			Progress float64
+			Message  string
+		}
+	}
+	for _, line := range c.Lines() {
+		if err := json.Unmarshal([]byte(line), &note); err == nil && note.Params.Token == "p2" {
+			break
+		}
+	}
+	if p := note.Params; p.Token != "p2" || p.Progress < 2 || !strings.HasPrefix(p.Message, fmt.Sprintf("running for %d s", int(p.Progress))) {
+		t.Errorf("the progress of a poll is %+v", p)
+	}
 	var number any
 	if err := json.Unmarshal([]byte(id), &number); err != nil {
 		t.Fatal(err)

@@ -159,7 +159,7 @@ func (s *Session) begin(ctx context.Context) error {
 	}
 	text, err := s.log.resume()
 	if err != nil {
-		s.note("log", "what an earlier run may have left cannot be read, and nothing will be kept: "+err.Error())
+		s.note("log", "the log cannot be opened: what an earlier server may have left in it is not back, and nothing of this session outlives the server: "+err.Error())
 		return nil
 	}
 	if text != "" {
