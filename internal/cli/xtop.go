@@ -112,9 +112,6 @@ func chooseTheme(s Streams, args []string) error {
 // closely has its baseline already, one after a pause waits so long.
 const xtopInterval = 700 * time.Millisecond
 
-// xtopPasses is the pace of the server's looks for alerts while it is asked.
-const xtopPasses = 3 * time.Second
-
 // xtopDrain is how long requests that were read may still be answered after the
 // end of input: they are served one after the other.
 const xtopDrain = 10 * time.Second
@@ -145,7 +142,7 @@ func runXtopMCP(ctx context.Context, s Streams, args []string) error {
 	} else {
 		fmt.Fprintf(s.Err, "xtop: %v; every tool will answer so\n", err)
 	}
-	advisor, err := advise(observer, nil, xtopPasses)
+	advisor, err := advise(observer, nil, 0)
 	if err != nil {
 		return err
 	}

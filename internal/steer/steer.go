@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -34,7 +35,11 @@ import (
 const (
 	// Interval is the time between two passes while somebody asks.
 	Interval = 5 * time.Second
-	// IdleInterval is the same after nobody asked for [IdleAfter].
+	// SlowInterval is the same after nobody asked for [SlowAfter], and
+	// IdleInterval after nobody asked for [IdleAfter]. A question that finds the
+	// last pass too old has a new one made.
+	SlowInterval = 10 * time.Second
+	SlowAfter    = 15 * time.Second
 	IdleInterval = 30 * time.Second
 	IdleAfter    = 2 * time.Minute
 )
@@ -190,8 +195,13 @@ func (a *Advisor) Close() error {
 
 // run makes passes until ctx ends.
 func (a *Advisor) run(ctx context.Context) {
-	for {
+	for first := true; ; first = false {
 		a.pass(ctx)
+		if first {
+			// Reading the package databases leaves more garbage behind than all
+			// that comes after it needs.
+			debug.FreeOSMemory()
+		}
 		a.mu.Lock()
 		close(a.passed)
 		a.passed = make(chan struct{})
@@ -212,8 +222,11 @@ func (a *Advisor) run(ctx context.Context) {
 func (a *Advisor) pause() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if time.Since(a.asked) > IdleAfter {
+	switch quiet := time.Since(a.asked); {
+	case quiet > IdleAfter:
 		return max(IdleInterval, a.o.Interval)
+	case quiet > SlowAfter:
+		return max(SlowInterval, a.o.Interval)
 	}
 	return a.o.Interval
 }

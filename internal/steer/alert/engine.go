@@ -30,9 +30,10 @@ const (
 // An Engine runs the rules. It remembers the machine between passes, and is
 // not safe for concurrent use.
 type Engine struct {
-	ticks   uint64 // of the kernel's clock in a second
-	number  uint64 // of the pass
-	self    int32  // see [Engine.Serve]
+	ticks   uint64    // of the kernel's clock in a second
+	number  uint64    // of the pass
+	before  time.Time // when the pass before was; zero for the first
+	self    int32     // see [Engine.Serve]
 	entries []*entry
 	pids    []int32 // of the entries
 	origins map[originKey]origin
@@ -149,6 +150,7 @@ func (e *Engine) Evaluate(o *model.Observation, evidence Evidence) []Finding {
 			out = append(out, rules[i].machine(p)...)
 		}
 	}
+	e.before = p.now
 	slices.SortStableFunc(out, func(a, b Finding) int { return cmp.Compare(a.Severity.Rank(), b.Severity.Rank()) })
 	return out
 }

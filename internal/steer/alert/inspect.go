@@ -7,6 +7,7 @@ package alert
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // An inspection is what was found inside a process.
@@ -26,13 +27,24 @@ type inspection struct {
 func (p *pass) inspect() {
 	p.inspectNew()
 	n := len(p.Engine.entries)
-	for range min(inspections, n) {
+	for range min(p.inTurn(n), n) {
 		p.turn = (p.turn + 1) % n
 		en := p.Engine.entries[p.turn]
 		if !en.kernel && (en.inspection == nil || en.inspectAge != p.number) {
 			p.look(p.turn, en)
 		}
 	}
+}
+
+// inTurn is how many processes are looked into in turn: each comes to its turn
+// within a minute, or later where that would be too many in one pass.
+func (p *pass) inTurn(n int) int {
+	const round, fewest = time.Minute, 2
+	if p.before.IsZero() {
+		return inspections
+	}
+	share := float64(p.now.Sub(p.before)) / float64(round)
+	return min(max(int(share*float64(n))+1, fewest), inspections)
 }
 
 func (p *pass) inspectNew() {
