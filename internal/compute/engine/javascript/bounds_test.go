@@ -16,7 +16,7 @@ const patience = 30 * time.Second
 func TestWorkIsBounded(t *testing.T) {
 	t.Parallel()
 	w := open(t, engine.Options{})
-	w.eval("let arr=[]; for(let i=0;i<15;i++) arr.push(new Array(1e6).fill(1)); 0")
+	w.eval("let arr=[]; for(let i=0;i<6;i++) arr.push(new Array(1e6).fill(1)); 0")
 	w.eval("let big={}; for(let i=0;i<3e5;i++) big['k'+i]=i; let bigs=[big,big,big,big,big,big,big,big]; 0")
 	w.eval("let m=new Map(), s=new Set(); for(let i=0;i<3e5;i++) { m.set(i,i); s.add(i) }; let ms=Array(20).fill(m).concat(Array(20).fill(s)); 0")
 	w.eval("let str=new String('x'.repeat(1e6)), holes=new Array(1e6), child=Object.create(big); 0")
