@@ -49,36 +49,54 @@ func (d Dialer) tunnel(ctx context.Context, home string) (*Conn, error) {
 	if err := host.CheckSocket(remote); err != nil {
 		return nil, err
 	}
-	dir, err := socketDir()
+	dir, remove, err := socketDir()
 	if err != nil {
 		return nil, err
 	}
-	local := filepath.Join(dir, "topup.sock")
+	local := filepath.Join(dir, folderSocket)
 	p, err := d.Start(d.Host, []string{"-o", "ExitOnForwardFailure=yes", "-L", local + ":" + remote}, Shell(tunnelScript(remote)), false)
 	if err != nil {
-		os.RemoveAll(dir)
+		remove()
 		return nil, err
 	}
 	c, err := d.attempts(ctx, p, local)
 	if err != nil {
 		p.Close()
-		os.RemoveAll(dir)
+		remove()
 		return nil, err
 	}
 	c.process, c.Socket = p, remote
-	c.cleanup = func() { os.RemoveAll(dir) }
+	c.cleanup = remove
 	return c, nil
 }
 
+// What the folder of a tunnel holds.
+const (
+	folderPrefix = "topside-tunnel-"
+	folderSocket = "topup.sock"
+	folderLock   = "lock"
+)
+
 // socketDir makes an owner-only folder for a socket, whose path has at most some
-// hundred bytes.
-func socketDir() (string, error) {
-	dir, err := os.MkdirTemp("", "topside-")
-	if err == nil && len(dir) > 80 {
-		os.Remove(dir)
-		dir, err = os.MkdirTemp("/tmp", "topside-")
+// hundred bytes, and removes those that killed front ends have left.
+func socketDir() (dir string, remove func(), err error) {
+	parent := os.TempDir()
+	if len(parent) > 60 {
+		parent = "/tmp"
 	}
-	return dir, err
+	sweepFolders(parent)
+	if dir, err = os.MkdirTemp(parent, folderPrefix); err != nil {
+		return "", nil, err
+	}
+	release, err := holdFolder(dir)
+	if err != nil {
+		os.RemoveAll(dir)
+		return "", nil, err
+	}
+	return dir, func() {
+		os.RemoveAll(dir)
+		release()
+	}, nil
 }
 
 // attempts connects through the tunnel until the far side answers "initialize".

@@ -10,8 +10,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // The blob tools of the topup contract (sections 5.11, 5.12 and 8): a file as one
@@ -151,10 +153,12 @@ func WriteBlobIn(root *os.Root, base, shown string, data []byte) error {
 		}
 		return blobError("%s: %s", shown, text)
 	}
+	sweepBlobs(root)
 	temporary, f, err := createIn(root)
 	if err != nil {
 		return blobError("%s.tmp: %s", shown, ErrnoText(err))
 	}
+	_ = lockFile(f) // shows that it is in use; where it fails it counts as in use for a while
 	_, err = f.Write(data)
 	if err == nil {
 		err = f.Sync()
@@ -172,10 +176,50 @@ func WriteBlobIn(root *os.Root, base, shown string, data []byte) error {
 	return nil
 }
 
+const (
+	temporaryPrefix = ".topup-"
+	temporarySuffix = ".tmp"
+	// maxSwept bounds the names that are looked at for files which were left behind.
+	maxSwept = 2000
+	// sweepAge is how old those are at least.
+	sweepAge = 2 * time.Second
+)
+
+// sweepBlobs removes temporary files whose writers were killed: those that nobody
+// holds.
+func sweepBlobs(root *os.Root) {
+	if runtime.GOOS == "windows" {
+		return // nothing shows there who holds a file
+	}
+	dir, err := root.Open(".")
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(maxSwept) // what it found before it failed
+	for _, name := range names {
+		if !strings.HasPrefix(name, temporaryPrefix) || !strings.HasSuffix(name, temporarySuffix) {
+			continue
+		}
+		info, err := root.Lstat(name)
+		if err != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) < sweepAge {
+			continue
+		}
+		f, err := root.OpenFile(name, os.O_RDWR|NonBlocking, 0)
+		if err != nil {
+			continue
+		}
+		if lockFile(f) == nil {
+			_ = root.Remove(name)
+		}
+		f.Close()
+	}
+}
+
 // createIn makes a new file, owner-only.
 func createIn(root *os.Root) (string, *os.File, error) {
 	for range 100 {
-		name := ".topup-" + randomWord() + ".tmp"
+		name := temporaryPrefix + randomWord() + temporarySuffix
 		f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if !errors.Is(err, fs.ErrExist) {
 			return name, f, err

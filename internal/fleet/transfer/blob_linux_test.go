@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"topside/internal/fleet/transfer"
 )
@@ -115,6 +118,41 @@ func TestBadPayloads(t *testing.T) {
 		_, err := transfer.PullBlob(context.Background(), answer(tt.result), "t", "/r", t.TempDir()+"/l", 100)
 		if err == nil || err.Error() != tt.want {
 			t.Errorf("%.60s: %v", tt.result, err)
+		}
+	}
+}
+
+// TestSweepBlobs: what a killed writer left goes with the next write into the folder;
+// what another writer holds, or has just made, stays.
+func TestSweepBlobs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	hour := time.Now().Add(-time.Hour)
+	write := func(name string, at time.Time) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	left, held, fresh, other := write(".topup-1.tmp", hour), write(".topup-2.tmp", hour), write(".topup-3.tmp", time.Now()), write("x.tmp", hour)
+	f, err := os.OpenFile(held, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := transfer.WriteLocalBlob(filepath.Join(dir, "new"), []byte("x"), 1); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{left: false, held: true, fresh: true, other: true} {
+		if _, err := os.Lstat(path); (err == nil) != want {
+			t.Errorf("%s: there %v, want %v", path, err == nil, want)
 		}
 	}
 }
