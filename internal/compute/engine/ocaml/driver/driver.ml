@@ -1020,7 +1020,8 @@ let fork_keeper () =
         owner := Unix.getpid ();
         incr life;
         stale := true;
-        effects := false;
+        (* The next death may follow at once: there is a keeper again before anything else. *)
+        effects := true;
         cost := 0.;
         send (D [ ("op", S "recovered"); ("pid", I !owner); ("seq", I !seq) ])
     | pid ->
