@@ -54,7 +54,7 @@ func (e *Error) Next() string {
 	case UnknownHostKey:
 		return "this machine has never accepted the key of " + e.Host + "; run `ssh " + e.Host + "` once, compare the fingerprint and accept it"
 	case ChangedHostKey:
-		return "the key of " + e.Host + " is not the one in known_hosts: the host was reinstalled, or somebody stands in between; check, then `ssh-keygen -R " + e.Host + "` and `ssh " + e.Host + "`"
+		return "the key of " + e.Host + " is not the one in known_hosts: the host was reinstalled, or somebody stands in between; check, then " + e.removal() + " and `ssh " + e.Host + "`"
 	case Denied:
 		return e.Host + " accepts no key that ssh offers without a prompt; add the public key there (`ssh-copy-id " + e.Host + "`), load it into the agent (`ssh-add`), and check User and IdentityFile in ~/.ssh/config"
 	case NoRoute:
@@ -79,7 +79,23 @@ func (e *Error) Next() string {
 	return ""
 }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// removal is the command that forgets the key of the host: ssh's own advice, which
+// knows the file and the port, where it gives any.
+func (e *Error) removal() string {
+	if m := advice.FindStringSubmatch(e.Text); m != nil {
+		return "`" + oneLine(m[1]) + "`"
+	}
+	return "`ssh-keygen -R " + e.Host + "`"
+}
+
+var (
+	advice = regexp.MustCompile(`(?m)^\s*(ssh-keygen -f "[^"\n]*" -R "[^"\n]*")\s*$`)
+	// alarm is what ssh says of a changed key beside what it found: the cause says it
+	// in fewer words.
+	alarm = regexp.MustCompile(`(?m)^(@.*@?|IT IS POSSIBLE .*|Someone could be .*|It is also possible .*|Please contact .*|Add correct host key .*)$`)
+)
+
+func oneLine(s string) string { return strings.Join(strings.Fields(alarm.ReplaceAllString(s, "")), " ") }
 
 // signs are searched in order: the earlier say more than the later.
 var signs = []struct {

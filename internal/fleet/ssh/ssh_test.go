@@ -93,3 +93,37 @@ func TestTheTailIsBounded(t *testing.T) {
 		t.Errorf("%d bytes", len(s))
 	}
 }
+
+// TestAChangedKeyInFewWords checks that ssh's page-long alarm becomes what it found
+// and how to go on, with ssh's own command.
+func TestAChangedKeyInFewWords(t *testing.T) {
+	t.Parallel()
+	e := explain("db1", nil, `@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
+@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @
+@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
+IT IS POSSIBLE THAT SOMEONE IS DOING SOMETHING NASTY!
+Someone could be eavesdropping on you right now (man-in-the-middle attack)!
+It is also possible that a host key has just been changed.
+The fingerprint for the ED25519 key sent by the remote host is
+SHA256:zQKG.
+Please contact your system administrator.
+Add correct host key in /home/u/.ssh/known_hosts to get rid of this message.
+Offending ED25519 key in /home/u/.ssh/known_hosts:2
+  remove with:
+  ssh-keygen -f "/home/u/.ssh/known_hosts" -R "[127.0.0.1]:2302"
+Host key for [127.0.0.1]:2302 has changed and you have requested strict checking.
+Host key verification failed.
+`)
+	if e.Cause != ChangedHostKey {
+		t.Fatal(e.Cause)
+	}
+	text := e.Error()
+	for _, has := range []string{"SHA256:zQKG", "known_hosts:2", "then `ssh-keygen -f \"/home/u/.ssh/known_hosts\" -R \"[127.0.0.1]:2302\"` and"} {
+		if !strings.Contains(text, has) {
+			t.Errorf("%q is not in %s", has, text)
+		}
+	}
+	if strings.Contains(text, "@@") || strings.Contains(text, "NASTY") || len(text) > 700 {
+		t.Error(text)
+	}
+}
