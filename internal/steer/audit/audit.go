@@ -105,7 +105,15 @@ func (l *Log) append(line []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(line)
+	before, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if _, err = f.Write(line); err != nil {
+		// A full disk may have taken a part of the line, to which the next one
+		// must not be added.
+		err = errors.Join(err, f.Truncate(before.Size()))
+	}
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
