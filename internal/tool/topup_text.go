@@ -27,8 +27,9 @@ const (
 	topupPull = `Copy a file of a started host to this machine, over the connection that calls use. local_path defaults to the file's name in TOPUP_XFER_DIR (~/.topup/xfer) here. Files are capped at TOPUP_XFER_MAX_BYTES (16 MiB) and written at once, never in part.`
 
 	topupStartHost = `Bring up a topup session on another host (ssh -L … <host> topup --socket <remote_socket>) and register it; then pass host to the other tools. Does nothing when it is up. remote_socket defaults to ~/.topup/sockets/topup.sock there. ` +
-		`A failure to connect is a JSON error with phase "connect".`
-	topupRestartHost = `Take the connection to a host down and bring it up again: for a wedged tunnel or a daemon that died. For a fresh OCaml environment use reset with host instead, which is faster and keeps the tunnel.`
+		`A failure to connect is a JSON error with phase "connect". A connection that breaks is made again by the next call. ` +
+		`Evaluations there reach files of this machine with Topup.read_back and Topup.write_back, below TOPUP_BACKCHANNEL_ROOT (~/.topup/back).`
+	topupRestartHost = `Take the connection to a host down and bring it up again with an empty session: for a wedged tunnel or a session that hangs; it waits for neither. For a fresh OCaml environment use reset with host instead, which is faster and keeps the tunnel.`
 	topupUpdateHost  = `Set the description and the operating system of a registered host, only the ones that are passed. Both are listed in the instructions of the next initialize and stay in the registry across restarts of this server.`
 	topupStart       = `Bring up a named local session with an environment of its own; then pass session to the other tools. Does nothing when it is up. prewarm is a file that is #use-d first; if it fails there is no session, and the error says why. ` +
 		`pool greater than 1 also brings up siblings <session>.1 and so on with the same prewarm, so that restore in one of them branches off without a cold start. The reply's local_socket serves the session to other clients.`
