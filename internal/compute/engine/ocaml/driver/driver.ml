@@ -623,6 +623,9 @@ and directive d phr =
           | Some f, _ -> Some (if f.where = N && f.phase = "typecheck" then { f with where } else f)
           | None, said ->
               let text = String.trim said in
+              match !raised with
+              | Some e when starts_with "load" name -> Some (runtime e) (* by the code of the archive *)
+              | _ ->
               if
                 text <> ""
                 && (List.mem name silent_directives

@@ -46,15 +46,34 @@ let folders = ref [ "/dev/shm"; Filename.get_temp_dir_name (); "/tmp"; "/var/tmp
 
 let count = ref 0
 
+let number : Unix.file_descr -> int = Obj.magic
+
+(* Where the session's code has closed 0, 1 or 2, a new descriptor must not take their places. *)
+let rec above_standard fd =
+  if number fd > 2 then fd
+  else begin
+    let other = Unix.dup fd in
+    let high = try above_standard other with e -> Unix.close fd; raise e in
+    Unix.close fd;
+    high
+  end
+
+let pipe () =
+  let read, write = Unix.pipe () in
+  let read = above_standard read in
+  let write = above_standard write in
+  Unix.set_close_on_exec read;
+  Unix.set_close_on_exec write;
+  (read, write)
+
 (* An open file without a name. Its descriptor is inherited by the programs that write it. *)
 let nameless folder =
   incr count;
   let path = Filename.concat folder (Printf.sprintf ".topside-%d-%d" (Unix.getpid ()) !count) in
   let fd = Unix.openfile path [ Unix.O_RDWR; Unix.O_CREAT; Unix.O_EXCL ] 0o700 in
   (try Unix.unlink path with _ -> ());
-  fd
+  above_standard fd
 
-let number : Unix.file_descr -> int = Obj.magic
 let path_of fd = Printf.sprintf "/proc/self/fd/%d" (number fd)
 
 (* The loader takes two objects of one name for the same; here each has its own way of writing the path. *)
@@ -103,7 +122,7 @@ let backend : (module Backend_intf.S) =
 type assembling = { pid : int; input : Unix.file_descr }
 
 let start_assembler (path, options) obj said =
-  let read, write = Unix.pipe ~cloexec:true () in
+  let read, write = pipe () in
   match
     Unix.create_process path
       (Array.of_list ((path :: options) @ [ "-o"; path_of obj; "-" ]))
@@ -153,7 +172,7 @@ let link obj so said =
   | None -> raise (Failed "the linker ld is not on PATH")
   | Some ld ->
       let args =
-        [ ld; "-shared"; "-Bsymbolic"; "-s"; "--hash-style=gnu"; "--build-id=none"; "-z"; "noseparate-code"; "-o"; path_of so; path_of obj ]
+        [ ld; "-shared"; "-Bsymbolic"; "-s"; "--hash-style=gnu"; "--build-id=none"; "-z"; "noseparate-code"; "-z"; "norelro"; "-o"; path_of so; path_of obj ]
       in
       let pid = Unix.create_process ld (Array.of_list args) said said said in
       if wait pid <> 0 || size so = 0 then raise (Failed ("linking failed: " ^ String.trim (content said)))
@@ -163,7 +182,7 @@ let to_file asm path =
   match Lazy.force assembler with
   | None -> raise (Failed ("the assembler is not on PATH: " ^ Config.asm))
   | Some (program, options) ->
-      let read, write = Unix.pipe ~cloexec:true () in
+      let read, write = pipe () in
       let pid =
         Unix.create_process program (Array.of_list ((program :: options) @ [ "-o"; path; "-" ])) read Unix.stderr Unix.stderr
       in
@@ -192,6 +211,7 @@ let build folder name lambda size_ =
     let ended = ref false in
     (match
        (pending := fun asm _ -> assemble a asm);
+       Compilenv.reset name;
        (* They would be looked for when the phrase that declares them is loaded, and not where they are used. *)
        Translmod.primitive_declarations := [];
        Asmgen.compile_implementation
@@ -266,40 +286,40 @@ let unit_of_symbol s =
 
 exception Missing_primitive of string
 
-(* run compiles the unit and evaluates it. An exception of the session's code passes through. *)
-let rec run ~around name lambda size_ =
-  match !folders with
-  | [] -> raise (Failed "there is no folder for native phrases: /dev/shm and the temporary folders are full, read-only or noexec")
-  | folder :: rest -> (
-      match undisturbed (fun () -> around (fun () -> build folder name lambda size_)) with
-      | exception (Unix.Unix_error _ | Sys_error _ | Failed _) when rest <> [] && not (usable folder) ->
-          folders := rest;
-          run ~around name lambda size_
-      | so -> (
-          let path = distinct_path so !count in
-          match run_object path name with
-          | Ran v ->
-              close so;
-              v
-          | Not_loaded text when contains "failed to map" text || contains "not permitted" text ->
-              close so;
-              folders := rest;
-              run ~around name lambda size_
-          | Not_loaded text -> (
-              close so;
-              match undefined text with
-              | Some s -> (
-                  match unit_of_symbol s with Some u -> raise (Undefined u) | None -> raise (Missing_primitive s))
-              | None -> raise (Failed ("loading failed: " ^ text)))
-          | exception e ->
-              close so;
-              raise e))
-
 (* A folder is usable when a file can be made and written in it. *)
-and usable folder =
+let usable folder =
   match nameless folder with
   | exception _ -> false
   | fd ->
       let written = try Unix.write fd (Bytes.create 65536) 0 65536 = 65536 with _ -> false in
       close fd;
       written
+
+(* run compiles the unit and evaluates it. An exception of the session's code passes through. A folder is given up
+   when another one turns out to be better: a full one, or one that nothing may be loaded from. *)
+let run ~around name lambda size_ =
+  let rec attempt why = function
+    | [] -> raise (Failed why)
+    | folder :: rest -> (
+        match undisturbed (fun () -> around (fun () -> build folder name lambda size_)) with
+        | exception ((Unix.Unix_error _ | Sys_error _ | Failed _) as e) when rest <> [] && not (usable folder) ->
+            attempt (match e with Failed text | Sys_error text -> text | _ -> Printexc.to_string e) rest
+        | so -> (
+            let settled () = folders := folder :: rest in
+            match run_object (distinct_path so !count) name with
+            | Ran v ->
+                close so;
+                settled ();
+                v
+            | Not_loaded text -> (
+                close so;
+                match undefined text with
+                | Some s -> (
+                    match unit_of_symbol s with Some u -> raise (Undefined u) | None -> raise (Missing_primitive s))
+                | None -> attempt ("loading failed: " ^ text) rest)
+            | exception e ->
+                close so;
+                settled ();
+                raise e))
+  in
+  attempt "there is no folder for native phrases" !folders
