@@ -272,8 +272,10 @@ const (
 	eachDeadline = 15 * time.Second
 	// waitMargin is added to what a tool may wait over there.
 	waitMargin = 7 * time.Second
-	// oneDeadline is how long the only host may take: clients wait for a minute.
-	oneDeadline = 57 * time.Second
+	// oneDeadline is how long the only host may take: a signal is waited for for 30 s.
+	// Where code is evaluated it is what clients wait for, who give up after a minute.
+	oneDeadline  = 40 * time.Second
+	evalDeadline = 57 * time.Second
 )
 
 // deadlineOf is how long a call may take on one of many hosts.

@@ -41,7 +41,11 @@ const longestState = 4096
 
 // one makes a call on one host.
 func (r *remote) one(ctx context.Context, t *Tool, call Call, name string) (Result, error) {
-	ctx, stop := context.WithTimeout(ctx, oneDeadline)
+	deadline := oneDeadline
+	if t.Toolset == Compute {
+		deadline = evalDeadline
+	}
+	ctx, stop := context.WithTimeout(ctx, deadline)
 	defer stop()
 	begun := func() {
 		if call.Begun != nil {

@@ -38,7 +38,7 @@ Where a host is known (` + "`topside hosts`" + `, [fleet.md](fleet.md)) every to
 are not in the tables below:
 
 - ` + "`host`" + ` runs the tool there; empty or ` + "`local`" + ` is this machine. The answer is the other host's own, as it came. Snapshots, resource_ids,
-  sessions, runs and paths belong to their host: pass the same ` + "`host`" + ` again. A call takes 57 seconds at most.
+  sessions, runs and paths belong to their host: pass the same ` + "`host`" + ` again. A call takes 40 seconds at most, one that computes 57.
 - ` + "`hosts`" + ` (the read-only tools, ` + "`process_alerts`" + ` as far as it reads, ` + "`eval`" + ` and ` + "`cancel`" + `) is a list of names, ` + "`tag:NAME`" + `, or ` + "`*`" + ` for this machine and all
   known ones. They work at the same time, each for 15 seconds at most, or 7 more than its ` + "`wait`" + ` where a tool waits. The answer is
   ` + "`{answered, failed, hosts: [{host, status, took_ms, result | error}]}`" + `. Together they have at most about 40,000 characters: of

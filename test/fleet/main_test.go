@@ -6,13 +6,19 @@
 package fleet
 
 import (
+	"os"
 	"testing"
 	"time"
 
 	"topside/test/bed"
 )
 
-func TestMain(m *testing.M) { bed.Main(m) }
+func TestMain(m *testing.M) {
+	if status, ok := impostor(); ok {
+		os.Exit(status)
+	}
+	bed.Main(m)
+}
 
 // waitLong bounds what happens at once on a machine that is not busy.
 const waitLong = 20 * time.Second
