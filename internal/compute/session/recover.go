@@ -16,7 +16,7 @@ const (
 	replayLimit = 60 * time.Second
 	replayEach  = 20 * time.Second
 	// quickPhrase is what a phrase may have taken that is evaluated again together with others.
-	quickPhrase = 50 * time.Millisecond
+	quickPhrase = 200 * time.Millisecond
 	// replayTries is how often a process may end while the log is evaluated again without getting further.
 	replayTries = 20
 )
@@ -38,7 +38,7 @@ func (s *Session) recoverFrom(ctx context.Context, cause error) (*Recovery, erro
 	defer stop()
 	seq, alive := death.Seq, death.Recovered
 	deadly := &suspect{skip: map[string]bool{}}
-	for tries := 0; tries < replayTries; tries++ {
+	for tries, all := 0, 0; tries < replayTries && all < 10*replayTries; tries, all = tries+1, all+1 {
 		rec.Replayed, rec.Failed = 0, nil
 		if alive {
 			s.mu.Lock()
@@ -71,12 +71,15 @@ func (s *Session) recoverFrom(ctx context.Context, cause error) (*Recovery, erro
 		if again.Recovered && again.Seq > seq {
 			tries = 0 // a keeper holds a part of what was evaluated again
 		}
+		if again.Signal != "" && sent(again) {
+			tries-- // somebody kills it, which is no fault of the log
+		}
 		seq, alive = again.Seq, again.Recovered
 		if s.ctx.Err() != nil {
 			return nil, ErrClosed
 		}
 	}
-	return nil, fmt.Errorf("the session's process ended %d times while its log was evaluated again; reset the session", replayTries)
+	return nil, errors.New("the session's process ended again and again while its log was evaluated; reset the session")
 }
 
 // again is how long the phrase may take this time.
@@ -86,8 +89,9 @@ func (e entry) again() time.Duration { return replayEach + 10*e.took }
 func replayTime(entries []entry) time.Duration {
 	limit := replayLimit
 	for _, e := range entries {
+		limit += 10 * e.took
 		if e.took > quickPhrase {
-			limit += e.again()
+			limit += replayEach
 		}
 	}
 	return limit
@@ -207,12 +211,14 @@ func (s *Session) batch(entries []entry, deadly *suspect) int {
 func (s *Session) replayBatch(ctx context.Context, rec *Recovery, entries []entry) (int, *engine.Death, error) {
 	var source strings.Builder
 	ends := make([]int, len(entries))
+	limit := replayEach
 	for i, e := range entries {
+		limit += 10 * e.took
 		source.WriteString(e.text)
 		ends[i] = source.Len()
 	}
 	call := engine.Call{}
-	reply, err := s.current().Eval(ctx, entries[len(entries)-1].seq, source.String(), "", false, replayEach, &call)
+	reply, err := s.current().Eval(ctx, entries[len(entries)-1].seq, source.String(), "", false, limit, &call)
 	if cut := cutShort(ctx, &call, reply.Failure); cut != nil {
 		return 0, nil, cut
 	}

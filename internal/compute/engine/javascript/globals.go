@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/dop251/goja"
-
 )
 
 var (
