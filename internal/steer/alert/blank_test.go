@@ -36,6 +36,9 @@ func TestNoSentenceHasAHole(t *testing.T) {
 	t.Parallel()
 	for name, blank := range blanks {
 		for _, s := range loadScenes(t) {
+			if name != "as recorded" {
+				s.Passes = min(s.Passes, 8) // what needs longer is said the same way
+			}
 			for _, a := range s.Processes {
 				if !a.Kernel && a.PID != 1 {
 					blank(a)
