@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -181,16 +182,22 @@ func (u *unitedHouse) close() {
 	}
 }
 
-// sessions counts what keeps a daemon alive without clients: the sessions that run.
+// forgotten is how long a session that nobody uses keeps a daemon alive. Its log
+// outlives both.
+const forgotten = 24 * time.Hour
+
+// sessions counts what keeps a daemon alive without clients: the sessions that were
+// used lately.
 func (h *household) sessions() int {
+	since := time.Now().Add(-forgotten)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := 0
 	if h.united != nil {
-		n += h.united.computer.Live()
+		n += h.united.computer.InUse(since)
 	}
 	for _, w := range h.topups {
-		n += w.pool.Running()
+		n += w.pool.InUse(since)
 	}
 	return n
 }

@@ -132,8 +132,8 @@ func (c *Computer) Close() error {
 	return err
 }
 
-// Live counts the sessions that run.
-func (c *Computer) Live() int { return c.pool.Running() }
+// InUse counts the sessions that evaluate now or did since a time.
+func (c *Computer) InUse(since time.Time) int { return c.pool.InUse(since) }
 
 // Engines lists the engines, the default one first.
 func (c *Computer) Engines() []EngineStatus { return c.engines }

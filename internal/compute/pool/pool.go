@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -476,13 +477,20 @@ func (p *Pool) List() []Listing {
 	return all
 }
 
-// Running counts the sessions that have a process, the default one included.
-func (p *Pool) Running() int {
+// InUse counts the sessions, the default one included, that evaluate now or did
+// since a time; the zero time counts all that run.
+func (p *Pool) InUse(since time.Time) int {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := len(p.sessions)
+	all := slices.Collect(maps.Values(p.sessions))
 	if p.local != nil {
-		n++
+		all = append(all, p.local)
+	}
+	p.mu.Unlock()
+	n := 0
+	for _, s := range all {
+		if st := s.Status(); st.State != session.Idle || st.Waiting > 0 || st.LastUsed.After(since) {
+			n++
+		}
 	}
 	return n
 }
