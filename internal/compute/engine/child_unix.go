@@ -30,18 +30,21 @@ type Child struct {
 	ending                       []int // processes that a reset has killed
 	buf                          []byte
 
-	mu      sync.Mutex
-	pid     int  // of the process that answers
-	keeper  int  // of the process that would take over, 0 if none
-	origin  int  // of the one that has evaluated nothing, 0 if none
-	due     bool // an origin was asked for and not reported yet
-	seq     uint64
-	exited  map[int]syscall.WaitStatus
-	groups  []int  // process groups of the session, the first process's and those of promoted keepers
-	elders  []*kin // processes that earlier children of the session have left to this one
-	current *stopper
-	closed  bool
-	dead    bool
+	mu     sync.Mutex
+	pid    int  // of the process that answers
+	keeper int  // of the process that would take over, 0 if none
+	origin int  // of the one that has evaluated nothing, 0 if none
+	due    bool // an origin was asked for and not reported yet
+	// pristine is set until something is evaluated: an idle session costs one process, and
+	// the origin is forked before the first evaluation.
+	pristine bool
+	seq      uint64
+	exited   map[int]syscall.WaitStatus
+	groups   []int  // process groups of the session, the first process's and those of promoted keepers
+	elders   []*kin // processes that earlier children of the session have left to this one
+	current  *stopper
+	closed   bool
+	dead     bool
 }
 
 // startTries is how often a process that ended before it was ready is started again.
@@ -102,13 +105,7 @@ func start(ctx context.Context, lang Language, o Options) (*Child, error) {
 		}
 		if d.Text("op") == "ready" {
 			c.kin.cell.holds() // nothing is evaluated outside of it
-			if lang.Capabilities().Keeper {
-				if _, err := c.request.Write(AppendFrame(nil, Dict{{"op", "origin"}})); err != nil {
-					c.Close()
-					return nil, err
-				}
-				c.due = true
-			}
+			c.pristine = lang.Capabilities().Keeper
 			return c, nil
 		}
 	}
@@ -360,10 +357,30 @@ func (c *Child) watch(s *stopper, call *Call) {
 	s.after(watchEvery, look)
 }
 
+// spoils tells whether a request is the first that changes the process.
+func (c *Child) spoils(request Dict) bool {
+	switch request.Text("op") {
+	case "eval", "batch", "load":
+	default:
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first := c.pristine
+	if first {
+		c.pristine, c.due = false, true
+	}
+	return first
+}
+
 // send writes a request. Whether it was read is known from the reply.
 func (c *Child) send(request Dict) {
 	c.awaitEnd()
-	c.buf = AppendFrame(c.buf[:0], request)
+	c.buf = c.buf[:0]
+	if c.spoils(request) {
+		c.buf = AppendFrame(c.buf, Dict{{"op", "origin"}})
+	}
+	c.buf = AppendFrame(c.buf, request)
 	if _, err := c.request.Write(c.buf); err != nil && !c.gone() {
 		// Nobody reads any more, but no death was seen: the descriptors were closed by the session's code.
 		c.killGroup()

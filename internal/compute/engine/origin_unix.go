@@ -13,10 +13,14 @@ import (
 // process the result is false and the child is left as it is; where it does not wake the child is dead: a new one is
 // needed.
 //
-// The caller makes no call at the same time.
+// A child that has evaluated nothing is as empty as it can be. The caller makes no call at the same time.
 func (c *Child) Reset() bool {
 	c.awaitOrigin()
 	c.mu.Lock()
+	if _, gone := c.exited[c.pid]; c.pristine && !gone && !c.dead && !c.closed {
+		c.mu.Unlock()
+		return true
+	}
 	old, keeper, origin := c.pid, c.keeper, c.origin
 	if c.closed || origin == 0 || syscall.Kill(origin, 0) != nil || isZombie(origin) {
 		c.mu.Unlock()
