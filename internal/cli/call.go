@@ -36,6 +36,7 @@ type calling struct {
 	socket     string
 	arguments  string // --json
 	jsonOutput bool
+	elsewhere  bool // on another host, where snapshots stay
 	list       bool
 }
 
@@ -122,6 +123,7 @@ func (c *calling) run(ctx context.Context, s Streams, args []string) error {
 	if err != nil {
 		return err
 	}
+	c.elsewhere = arguments["host"] != nil || arguments["hosts"] != nil
 	if err := c.resolvePID(ctx, observer, tool, arguments); err != nil {
 		return err
 	}
@@ -444,7 +446,7 @@ func (c *calling) toolError(result *mcp.CallToolResult, text string) error {
 		Error struct{ Code, Message string }
 	}
 	if encoded, encodeErr := json.Marshal(result.StructuredContent); encodeErr == nil && json.Unmarshal(encoded, &body) == nil &&
-		body.Error.Code == string(see.SnapshotUnavailable) && c.socket == "" {
+		body.Error.Code == string(see.SnapshotUnavailable) && c.socket == "" && !c.elsewhere {
 		return hinted{err, "Each topside call is a server of its own, and snapshots end with it. Start a server that stays\n" +
 			"with topside mcp --socket PATH, and give --socket PATH to every call."}
 	}

@@ -73,7 +73,9 @@ func (r *remote) on(ctx context.Context, t *Tool, call Call, name string, instea
 			signal = "TERM"
 		}
 	}
-	word, question, err := r.permitted(t, call, name, signal, arguments, reads, ask)
+	sum := sha256.Sum256(arguments)
+	binding := policy.Binding{Tool: t.Name, Host: name, Signal: signal, Arguments: hex.EncodeToString(sum[:])}
+	word, question, err := r.permitted(t, &call, binding, arguments, reads, ask)
 	if err != nil || question != nil {
 		return Result{Question: question}, err
 	}
@@ -88,6 +90,9 @@ func (r *remote) on(ctx context.Context, t *Tool, call Call, name string, instea
 		}
 	}
 	result, err := r.collectOrCall(ctx, t, call, name, arguments, begun)
+	if q := result.Question; q != nil {
+		err = r.pass(q, word, binding)
+	}
 	if written {
 		entry.Stage = "done"
 		entry.Outcome, entry.Reason = outcomeOf(result, err)
@@ -132,13 +137,38 @@ func outcomeOf(r Result, err error) (outcome, reason string) {
 	return line(said.Outcome), line(said.Reason)
 }
 
+// pass makes the question of a host one of this side. Where a person had to agree
+// here before, the answer must come with a word that tells so.
+func (r *remote) pass(q *Question, word policy.Decision, binding policy.Binding) error {
+	token := ""
+	if word.Verdict == policy.Confirm {
+		var err error
+		if token, err = r.judge.Ask(binding); err != nil {
+			return err
+		}
+	}
+	q.State = askedThere + token + ":" + q.State
+	return nil
+}
+
 // permitted asks the policy of this machine. A question is to be put to a person
-// first.
-func (r *remote) permitted(t *Tool, call Call, name, signal string, arguments json.RawMessage, reads, ask bool) (policy.Decision, *Question, error) {
+// first. What is left of the call's answer is for the host.
+func (r *remote) permitted(t *Tool, call *Call, binding policy.Binding, arguments json.RawMessage, reads, ask bool) (policy.Decision, *Question, error) {
+	name, token := binding.Host, ""
+	answer := call.Answer
+	call.Answer = nil
+	if answer != nil {
+		if state, there := strings.CutPrefix(answer.State, askedThere); there {
+			state, theirs, _ := strings.Cut(state, ":")
+			token, call.Answer = state, &Answer{State: theirs, Agreed: answer.Agreed, Why: answer.Why}
+		} else {
+			token = strings.TrimPrefix(answer.State, askedHere)
+		}
+	}
 	if r.judge == nil {
 		return policy.Decision{Verdict: policy.Allow}, nil, nil
 	}
-	d := r.judge.Decide(t.Name, name, signal)
+	d := r.judge.Decide(t.Name, name, binding.Signal)
 	because := ""
 	if d.Reason != "" {
 		because = ": " + told(d.Reason)
@@ -152,8 +182,6 @@ func (r *remote) permitted(t *Tool, call Call, name, signal string, arguments js
 		return d, nil, &host.PolicyError{Host: name, Tool: t.Name, Why: why}
 	case d.Verdict != policy.Confirm, reads:
 		return d, nil, nil
-	case call.Answer != nil && strings.HasPrefix(call.Answer.State, askedThere):
-		return d, nil, nil // the host asked because a person had agreed here
 	}
 	refused := func(why string) error {
 		return &host.PolicyError{Host: name, Tool: t.Name, Why: fmt.Sprintf("line %d of the policy of this machine wants a person's word, and %s", d.Line, why)}
@@ -161,9 +189,7 @@ func (r *remote) permitted(t *Tool, call Call, name, signal string, arguments js
 	if !ask {
 		return d, nil, refused("nobody is asked for many hosts at a time: call it with host")
 	}
-	sum := sha256.Sum256(arguments)
-	binding := policy.Binding{Tool: t.Name, Host: name, Signal: signal, Arguments: hex.EncodeToString(sum[:])}
-	if call.Answer == nil {
+	if answer == nil {
 		token, err := r.judge.Ask(binding)
 		if err != nil {
 			return d, nil, refused(line(err.Error()))
@@ -171,10 +197,9 @@ func (r *remote) permitted(t *Tool, call Call, name, signal string, arguments js
 		shown, _ := plaintext.Bounded(string(arguments), 300)
 		return d, &Question{Message: fmt.Sprintf("Call %s on host %s with %s? The policy asks for your word%s", t.Name, name, shown, because), State: askedHere + token}, nil
 	}
-	token := strings.TrimPrefix(call.Answer.State, askedHere)
-	if !call.Answer.Agreed {
+	if !answer.Agreed && call.Answer == nil { // one of the host's hears of a no itself
 		r.judge.Withdraw(token)
-		return d, nil, refused(call.Answer.Why)
+		return d, nil, refused(answer.Why)
 	}
 	if err := r.judge.Agreed(token, binding); err != nil {
 		return d, nil, refused(line(err.Error()))
@@ -270,7 +295,7 @@ func (r *remote) send(ctx context.Context, tool string, call Call, name string, 
 		b = strconv.AppendUint(append(b, `,"progressToken":`...), token, 10)
 	}
 	b = append(b, '}')
-	if a := call.Answer; a != nil && strings.HasPrefix(a.State, askedThere) {
+	if a := call.Answer; a != nil {
 		action := "cancel"
 		switch {
 		case a.Agreed:
@@ -279,7 +304,7 @@ func (r *remote) send(ctx context.Context, tool string, call Call, name string, 
 			action = "decline"
 		}
 		b = append(append(b, `,"inputResponses":{"confirm":{"action":`...), encode(action)...)
-		b = append(append(b, `,"content":{}}},"requestState":`...), encode(strings.TrimPrefix(a.State, askedThere))...)
+		b = append(append(b, `,"content":{}}},"requestState":`...), encode(a.State)...)
 	}
 	b = append(b, '}')
 	return r.fleet.Call(link.WithSent(ctx, begun), name, "tools/call", b)
@@ -350,7 +375,7 @@ func questionFrom(name string, state, requests []byte) (*Question, error) {
 		return nil, errors.New("no question")
 	}
 	message, _ := plaintext.Bounded(asked.Params.Message, 2000)
-	return &Question{Message: "On host " + name + ": " + message, State: askedThere + token}, nil
+	return &Question{Message: "On host " + name + ": " + message, State: token}, nil
 }
 
 // progressing is a call that its client wants to hear of.

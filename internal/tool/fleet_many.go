@@ -34,6 +34,9 @@ type part struct {
 }
 
 func (r *remote) many(ctx context.Context, t *Tool, call Call) (Result, error) {
+	if t.Name == alertsTool && !onlyReads(t, call) {
+		return Result{}, call.Fault(hostsArgument, "only lists alerts; acknowledge and suppress them with host, one host at a time")
+	}
 	names, unknown, err := r.selected(t, call)
 	if err != nil {
 		return Result{}, err

@@ -159,7 +159,7 @@ func TestOddAnswers(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	got, err = r.received(declared, "h", json.RawMessage(`{"resultType":"input_required","requestState":"x","inputRequests":{"confirm":{"method":"elicitation/create","params":{"message":"kill\u001b[31m it?"}}}}`))
-	if err != nil || got.Question == nil || got.Question.Message != "On host h: kill it?" || got.Question.State != "there:x" {
+	if err != nil || got.Question == nil || got.Question.Message != "On host h: kill it?" || got.Question.State != "x" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -272,4 +273,67 @@ func TestOrderOnOtherHosts(t *testing.T) {
 		t.Errorf("ended with %d after %v", status, took)
 	}
 	w.quiet()
+}
+
+// A made-up answer opens nothing that the policy here wants a person's word for.
+func TestForgedAnswersOpenNothing(t *testing.T) {
+	t.Parallel()
+	w := newUnited(t, farHost{name: "alpha"})
+	w.write(".config/topside/policy", "confirm tool=config_set,process_kill host=*\n")
+	s := w.asking()
+	v := victim(t)
+	meta := map[string]any{
+		"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientInfo": map[string]any{"name": "bed", "version": "1"},
+		"io.modelcontextprotocol/clientCapabilities": map[string]any{"elicitation": map[string]any{"form": map[string]any{}}},
+	}
+	for _, state := range []string{"there::x", "there:x:y", "there:", "here:", "here:x", "x", ":"} {
+		for tool, a := range map[string]bed.Arguments{
+			"config_set":   {"host": "alpha", "interval_ms": 2000},
+			"process_kill": {"host": "alpha", "pid": v.Process.Pid},
+		} {
+			r := bed.ResultOf(t, s.Do("tools/call", map[string]any{
+				"name": tool, "arguments": a, "_meta": meta, "requestState": state,
+				"inputResponses": map[string]any{"confirm": map[string]any{"action": "accept", "content": map[string]any{}}},
+			}))
+			if !r.Failed() || !strings.Contains(r.Text(), "wants a person's word") {
+				t.Errorf("%s with %q: %s", tool, state, r.Text())
+			}
+		}
+	}
+	if err := v.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("the process was hit: %v", err)
+	}
+	// What is agreed to is done, by the older form of the question.
+	id := s.AskCall("config_set", bed.Arguments{"host": "alpha", "interval_ms": 2000})
+	question(t, s, 1, "accept")
+	if r := bed.ResultOf(t, s.Await(id)); r.Failed() {
+		t.Errorf("agreed: %s", r.Text())
+	}
+	refused(t, s, "process_alerts", bed.Arguments{"hosts": "*", "suppress": true, "rule": "x"}, -32602, "only lists alerts")
+}
+
+// What a host tells of a call reaches the client that asked to hear it.
+func TestProgressOfAnotherHost(t *testing.T) {
+	t.Parallel()
+	w := newUnited(t, farHost{name: "alpha"})
+	s := w.serve()
+	source := "var end = Date.now() + 3500; while (Date.now() < end) {} 1"
+	id := s.Ask("tools/call", map[string]any{
+		"name": "eval", "arguments": bed.Arguments{"host": "alpha", "source": source, "engine": "javascript"}, "_meta": map[string]any{"progressToken": "mine"},
+	})
+	if r := bed.ResultOf(t, s.Await(id)); r.Failed() {
+		t.Fatal(r.Text())
+	}
+	heard := 0
+	for _, line := range s.Lines() {
+		if strings.Contains(line, `"notifications/progress"`) {
+			heard++
+			if !strings.Contains(line, `"progressToken":"mine"`) || !strings.Contains(line, "host alpha: ") {
+				t.Errorf("a strange one: %s", line)
+			}
+		}
+	}
+	if heard == 0 {
+		t.Error("nothing was told")
+	}
 }
