@@ -54,15 +54,6 @@ func fleetOptions() (fleet.Options, error) {
 	return o, settings.apply(&o)
 }
 
-// newFleet makes the fleet of this user. The caller closes it.
-func newFleet() (*fleet.Fleet, error) {
-	o, err := fleetOptions()
-	if err != nil {
-		return nil, err
-	}
-	return fleet.New(o)
-}
-
 // newHosts makes the hosts of a server. A registry or a configuration that cannot be
 // used leaves them out, and the server as it is: list_hosts tells, and the log. The
 // caller parts with them.
