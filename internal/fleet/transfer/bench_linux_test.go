@@ -57,7 +57,7 @@ func BenchmarkPush1GiB(b *testing.B) {
 			_, err := transfer.Pull(ctx, l, "~/push", fmt.Sprintf("%s/pull%d", s.Dir, i), "", transfer.Options{})
 			return err
 		})
-		remove(b, s.Dir+"/get", fmt.Sprintf("%s/pull%d", s.Dir, i))
+		remove(b, s.Home+"/push", s.Dir+"/get", fmt.Sprintf("%s/pull%d", s.Dir, i))
 	}
 	b.StopTimer()
 	rate := func(d time.Duration) float64 { return float64(size) * float64(b.N) / d.Seconds() / (1 << 20) }

@@ -62,7 +62,8 @@ type Result struct {
 	Folders int
 	Links   int
 	Skipped []Skipped // what a folder holds beside them
-	Resumed bool      // some of it was there from an earlier attempt
+	Resumed bool      // some of a file was there already
+	Sent    int64     // bytes that travelled; those of files that are there and the same do not
 }
 
 // Skipped is an entry of a folder that was not taken.
@@ -304,6 +305,7 @@ func pushOnce(ctx context.Context, s Session, src *source, a writeArgs, m *meter
 		}
 	}
 	m.add(ok.Offset)
+	r.Sent = src.size - ok.Offset
 	credit := int64(frame.Window)
 	hear := func(i frame.Item) error {
 		defer i.Release()
@@ -492,6 +494,7 @@ func pullOnce(ctx context.Context, s Session, a readArgs, fresh bool, m *meter, 
 		return fail(Changed, "%s changed while it was read", a.Path)
 	}
 	m.add(k.offset)
+	r.Sent = size - k.offset
 	var taken int64
 	for {
 		var i frame.Item

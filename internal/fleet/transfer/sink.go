@@ -50,6 +50,7 @@ type sink struct {
 	overwrite bool
 	journal   *journal
 
+	same   *os.File // the file that is there, where it may be what comes; then f is nil
 	f      *os.File
 	sum    hash.Hash
 	offset int64 // bytes written and hashed
@@ -146,6 +147,9 @@ func (s *sink) open(fresh bool) error {
 			return failure(s.path, err)
 		}
 	}
+	if same, err := s.openSame(fresh); same || err != nil {
+		return err
+	}
 	f, err := s.root.OpenFile(s.part, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 	if err != nil {
 		return failure(s.path, err)
@@ -180,6 +184,51 @@ type (
 
 // prefix is the hash of what the partial file holds.
 func (s *sink) prefix() string { return hex.EncodeToString(s.sum.Sum(nil)) }
+
+// openSame looks whether the file that may be replaced has the size of the one that
+// comes. It counts then as what came before: if its hash is right, nothing travels.
+func (s *sink) openSame(fresh bool) (bool, error) {
+	if fresh || !s.overwrite || s.size == 0 {
+		return false, nil
+	}
+	if _, err := s.root.Lstat(s.part); err == nil {
+		return false, nil // an earlier attempt to replace it
+	}
+	info, err := s.root.Lstat(s.base)
+	if err != nil || !info.Mode().IsRegular() || info.Size() != s.size {
+		return false, nil
+	}
+	f, err := s.root.OpenFile(s.base, os.O_RDONLY|NonBlocking|noFollow, 0)
+	if err != nil {
+		return false, nil // it can be replaced all the same
+	}
+	n, err := io.CopyBuffer(onlyWriter{s.sum}, onlyReader{io.LimitReader(f, s.size)}, make([]byte, 256<<10))
+	if err != nil || n != s.size {
+		f.Close()
+		s.sum.Reset()
+		return false, nil
+	}
+	s.mu.Lock()
+	s.same, s.offset = f, n
+	s.mu.Unlock()
+	return true, nil
+}
+
+// settleSame leaves the file that is there, with the permissions of the one that came.
+func (s *sink) settleSame() error {
+	mine, err := s.same.Stat()
+	if err != nil {
+		return s.reason(err)
+	}
+	now, err := s.root.Lstat(s.base)
+	if err != nil || !os.SameFile(mine, now) || now.Size() != s.size {
+		return fail(Changed, "%s was replaced while it was compared", s.path)
+	}
+	if mine.Mode().Perm() == s.mode {
+		return nil
+	}
+	return failure(s.path, s.same.Chmod(s.mode))
+}
 
 func (s *sink) write(b []byte) error {
 	if s.offset+int64(len(b)) > s.size {
@@ -222,6 +271,9 @@ func (s *sink) settle(sum string) error {
 	}
 	if got := s.prefix(); got != sum {
 		return fail(Changed, "%s: the SHA-256 is %s, not %s: the file changed on the way", s.path, got, sum)
+	}
+	if s.same != nil {
+		return s.settleSame()
 	}
 	// A write that was delayed may fail only now.
 	if err := s.f.Chmod(s.mode); err != nil {
@@ -292,6 +344,9 @@ func (s *sink) release() {
 	s.ended = true
 	if s.f != nil {
 		s.f.Close()
+	}
+	if s.same != nil {
+		s.same.Close()
 	}
 	s.mu.Unlock()
 	partPath := filepath.Join(filepath.Dir(s.path), s.part)

@@ -254,8 +254,25 @@ func TestFolders(t *testing.T) {
 			t.Errorf("again: %v", err)
 		}
 		mine := write(t, to+"/a/mine", []byte("mine"), 0o600)
-		if _, err := move(ctx, from, to, transfer.Options{Overwrite: true}); err != nil {
-			t.Errorf("overwrite: %v", err)
+		// What is there and the same does not travel; another content of the same size does,
+		// and so do permissions.
+		changed := write(t, fmt.Sprintf("%s/a/b/file %d\n.txt", to, 7), content(7000, 99), 0o600)
+		alike := fmt.Sprintf("%s/a/b/file %d\n.txt", to, 8)
+		if err := os.Chmod(alike, 0o400); err != nil {
+			t.Fatal(err)
+		}
+		before, err := os.Stat(alike)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := move(ctx, from, to, transfer.Options{Overwrite: true}); err != nil || r.Sent != 7000 || r.Files != 41 {
+			t.Errorf("overwrite: %+v, %v", r, err)
+		}
+		if got, err := os.ReadFile(changed); err != nil || !bytes.Equal(got, content(7000, 7)) {
+			t.Errorf("the file that differed: %d bytes, %v", len(got), err)
+		}
+		if after, err := os.Stat(alike); err != nil || !os.SameFile(before, after) || after.Mode().Perm() != 0o640 {
+			t.Errorf("the file that was the same: %v, %v", after.Mode(), err)
 		}
 		if got, err := os.ReadFile(mine); err != nil || string(got) != "mine" {
 			t.Errorf("what else was there: %q, %v", got, err)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"topside/internal/fleet/frame"
 )
@@ -126,6 +127,7 @@ func pushFolder(ctx context.Context, p Peer, local, remote string, o Options) (R
 		return Result{}, err
 	}
 	fresh := stage.Root != stage.Path
+	var sent atomic.Int64
 	err = func() error {
 		for _, e := range t.folders {
 			if err := ask(opMkdir, makeArgs{Root: stage.Root, Path: e.Path, Mode: e.Mode}, nil); err != nil {
@@ -135,7 +137,8 @@ func pushFolder(ctx context.Context, p Peer, local, remote string, o Options) (R
 		all := &shared{m: meter{call: o.Progress, total: t.bytes}}
 		if err := each(ctx, t.files, func(ctx context.Context, e entry) error {
 			a := writeArgs{Root: stage.Root, Path: e.Path, Overwrite: o.Overwrite || fresh}
-			_, err := pushFile(ctx, p, root, filepath.FromSlash(e.Path), filepath.Join(local, e.Path), a, o, all.one())
+			r, err := pushFile(ctx, p, root, filepath.FromSlash(e.Path), filepath.Join(local, e.Path), a, o, all.one())
+			sent.Add(r.Sent)
 			return err
 		}); err != nil {
 			return err
@@ -164,7 +167,9 @@ func pushFolder(ctx context.Context, p Peer, local, remote string, o Options) (R
 	if err := ask(opSettle, settle, nil); err != nil {
 		return Result{}, err
 	}
-	return t.result(stage.Path), nil
+	r := t.result(stage.Path)
+	r.Sent = sent.Load()
+	return r, nil
 }
 
 func pullFolder(ctx context.Context, p Peer, remote, local string, o Options) (Result, error) {
@@ -185,6 +190,7 @@ func pullFolder(ctx context.Context, p Peer, remote, local string, o Options) (R
 		return Result{}, err
 	}
 	fresh := stage.Root != stage.Path
+	var sent atomic.Int64
 	err = func() error {
 		for _, e := range t.folders {
 			if err := makeFolder(makeArgs{Root: stage.Root, Path: e.Path, Mode: e.Mode}); err != nil {
@@ -193,11 +199,12 @@ func pullFolder(ctx context.Context, p Peer, remote, local string, o Options) (R
 		}
 		all := &shared{m: meter{call: o.Progress, total: t.bytes}}
 		if err := each(ctx, t.files, func(ctx context.Context, e entry) error {
-			_, err := pullFile(ctx, p, readArgs{Root: top.Path, Path: e.Path}, o, all.one(), filepath.Join(local, filepath.FromSlash(e.Path)),
+			r, err := pullFile(ctx, p, readArgs{Root: top.Path, Path: e.Path}, o, all.one(), filepath.Join(local, filepath.FromSlash(e.Path)),
 				func(a writeArgs) (*sink, error) {
 					a.Overwrite = o.Overwrite || fresh
 					return openSinkBelow(stage.Root, e.Path, a, j)
 				})
+			sent.Add(r.Sent)
 			return err
 		}); err != nil {
 			return err
@@ -226,7 +233,9 @@ func pullFolder(ctx context.Context, p Peer, remote, local string, o Options) (R
 	if err := settleStage(settle, j); err != nil {
 		return Result{}, err
 	}
-	return t.result(stage.Path), nil
+	r := t.result(stage.Path)
+	r.Sent = sent.Load()
+	return r, nil
 }
 
 // maxListing bounds the listing of a folder, in bytes.
