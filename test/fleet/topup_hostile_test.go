@@ -167,7 +167,7 @@ func TestPeersThatAnswerWrongly(t *testing.T) {
 			if want, exact := strings.CutSuffix(c.want, "$"); exact && text != want {
 				t.Errorf("%q, want %q", text, want)
 			}
-			if took := time.Since(began); took > 10*time.Second {
+			if took := time.Since(began); took > told {
 				t.Errorf("it took %v", took)
 			}
 			// Whatever it did, this side goes on.
@@ -200,7 +200,7 @@ func TestAPeerThatNeverAnswers(t *testing.T) {
 		t.Errorf("%v %v %q", err, isError, text)
 	}
 	f.must(t, "restart_session", map[string]any{"host": "t"})
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > told {
 		t.Errorf("it took %v", took)
 	}
 	if status, err := f.end(told); status != 0 || err != nil {

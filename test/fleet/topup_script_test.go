@@ -16,6 +16,7 @@ package fleet
 //	[!] call NAME TOOL ARGUMENTS   calls a tool and prints its text; ! wants isError
 //	begin NAME TAG TOOL ARGUMENTS  sends a call
 //	[!] finish TAG      waits for it
+//	pending TAG         it has not been answered
 //	notify NAME METHOD PARAMS
 //	instructions NAME   prints the instructions of initialize
 //	end NAME            closes the input: it must end soon, with status 0
@@ -124,7 +125,7 @@ func runScripts(t *testing.T, dir, form string) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"far": far, "peer": peer, "mute": mute, "front": front, "call": call, "begin": begin, "finish": finish, "notify": notify,
-			"instructions": instructions, "end": end, "within": within, "pause": pause, "capture": capture, "mode": mode, "alone": alone,
+			"instructions": instructions, "end": end, "within": within, "pending": pending, "pause": pause, "capture": capture, "mode": mode, "alone": alone,
 		},
 	})
 }
@@ -317,6 +318,15 @@ func finish(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+func pending(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) == 1)
+	b := playOf(ts).begun[args[0]]
+	usage(ts, b.front != nil)
+	if len(b.front.channel(b.id)) > 0 {
+		ts.Fatalf("%s has been answered", args[0])
+	}
+}
+
 func notify(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, !neg && len(args) == 3)
 	ts.Check(frontOf(ts, args[0]).notify(args[1], rawJSON(args[2])))
@@ -331,7 +341,7 @@ func instructions(ts *testscript.TestScript, neg bool, args []string) {
 
 func end(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, !neg && len(args) == 1)
-	status, err := frontOf(ts, args[0]).end(10 * time.Second)
+	status, err := frontOf(ts, args[0]).end(bed.Patience)
 	ts.Check(err)
 	if status != 0 {
 		ts.Fatalf("status %d; stderr: %s", status, frontOf(ts, args[0]).said.String())
