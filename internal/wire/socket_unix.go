@@ -16,11 +16,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/sys/unix"
-)
 
-// maxSocketPath is the longest path of a Unix socket, without its final NUL
-// (sun_path has 108 bytes on Linux, 104 on the BSDs).
-var maxSocketPath = len(unix.RawSockaddrUnix{}.Path) - 1
+	"topside/internal/socket"
+)
 
 const (
 	// startWait bounds the wait for another server that is just starting on the
@@ -61,8 +59,8 @@ func ListenSocket(path string) (*Socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("socket path is too long: %d bytes, at most %d: %s", len(path), maxSocketPath, path)
+	if len(path) > socket.MaxPath {
+		return nil, fmt.Errorf("socket path is too long: %d bytes, at most %d: %s", len(path), socket.MaxPath, path)
 	}
 	unlock, err := lockStart(path)
 	if err != nil {
@@ -72,14 +70,13 @@ func ListenSocket(path string) (*Socket, error) {
 	if err := clearStale(path); err != nil {
 		return nil, err
 	}
-	l, err := listenPrivate(path)
+	l, err := socket.Listen(path)
 	if err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			return nil, &SocketInUseError{Path: path}
 		}
 		return nil, fmt.Errorf("listen on socket %s: %w", path, err)
 	}
-	l.SetUnlinkOnClose(false) // by name; Close looks whose it is
 	id, err := socketID(path)
 	if err != nil {
 		_ = l.Close()
@@ -129,35 +126,25 @@ func sameFile(f *os.File, name string) bool {
 
 // clearStale removes a socket file at path that nobody listens on.
 func clearStale(path string) error {
-	info, err := os.Lstat(path)
+	state, info, err := socket.Probe(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
+	case state == socket.Foreign:
+		return fmt.Errorf("socket %s belongs to another user: %w", path, err)
 	case err != nil:
 		return fmt.Errorf("socket %s: %w", path, err)
-	case info.Mode()&fs.ModeSymlink != 0:
+	case state == socket.Absent:
+		return nil
+	case state == socket.Link:
 		return fmt.Errorf("socket %s is a symbolic link: give the path it should have itself", path)
-	case info.Mode()&fs.ModeSocket == 0:
+	case state == socket.NotSocket:
 		return fmt.Errorf("socket %s exists and is not a socket (%s): it is left alone", path, fileKind(info))
-	}
-	c, err := net.DialTimeout("unix", path, time.Second)
-	if err == nil {
-		_ = c.Close()
+	case state == socket.Served:
 		return &SocketInUseError{Path: path}
 	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case errors.Is(err, syscall.ECONNREFUSED):
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("replace the stale socket %s: %w", path, err)
-		}
-		return nil
-	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("socket %s belongs to another user: %w", path, err)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("replace the stale socket %s: %w", path, err)
 	}
-	// A full backlog, a listener of another kind: somebody is there.
-	return &SocketInUseError{Path: path}
+	return nil
 }
 
 func fileKind(info fs.FileInfo) string {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"topside/internal/fleet/frame"
+	"topside/internal/socket"
 )
 
 // What a client of the socket sends first.
@@ -89,7 +89,7 @@ func listen(path string) (*net.UnixListener, func(), error) {
 		lock.Close()
 		return nil, nil, err
 	}
-	l, err := listenPrivate(path)
+	l, err := socket.Listen(path)
 	if err != nil {
 		lock.Close()
 		return nil, nil, err
@@ -128,18 +128,14 @@ func checkDir(dir string) error {
 
 // clearStale removes the socket of a daemon that is gone; the lock is ours.
 func clearStale(path string) error {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
+	state, _, err := socket.Probe(path)
+	switch state {
+	case socket.Absent, socket.Foreign:
 		return err
-	case info.Mode()&fs.ModeSocket == 0:
+	case socket.Link, socket.NotSocket:
 		return fmt.Errorf("%s exists and is not a socket: it is left alone", path)
-	}
-	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
+	case socket.Served:
 		// Not a daemon, since that would hold the lock: an original topup, say.
-		c.Close()
 		return fmt.Errorf("%s is served by another program", path)
 	}
 	return os.Remove(path)

@@ -1,4 +1,4 @@
-package daemon
+package socket
 
 import (
 	"context"
@@ -9,10 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listenPrivate makes a socket that is owner-only (0600) from the moment it exists: on
-// Linux its file takes the mode of the socket itself, which is set before bind. The
-// chmod afterwards only gives back what an unusual umask took from the owner.
-func listenPrivate(path string) (*net.UnixListener, error) {
+// Listen binds and listens at path with mode 0600. On Linux a socket's file takes its
+// mode from the socket itself, which is set before bind: at no moment can another user
+// connect, and the process's umask is not touched. The chmod afterwards only gives back
+// what an unusual umask took from the owner. Closing the listener leaves the file:
+// whoever closes it looks whose it is.
+func Listen(path string) (*net.UnixListener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var err error
 		if cerr := raw.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) }); cerr != nil {
@@ -25,10 +27,10 @@ func listenPrivate(path string) (*net.UnixListener, error) {
 		return nil, err
 	}
 	if err := os.Chmod(path, 0o600); err != nil {
-		l.Close()
+		_ = l.Close()
 		return nil, err
 	}
 	u := l.(*net.UnixListener)
-	u.SetUnlinkOnClose(false) // by name; the owner of the lock looks whose it is
+	u.SetUnlinkOnClose(false)
 	return u, nil
 }
