@@ -1,5 +1,0 @@
-//go:build !unix
-
-package tool
-
-const openWithoutWaiting = 0

@@ -1,7 +1,0 @@
-//go:build unix
-
-package tool
-
-import "syscall"
-
-const openWithoutWaiting = syscall.O_NONBLOCK
