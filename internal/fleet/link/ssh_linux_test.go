@@ -274,7 +274,7 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 		says   string
 	}{
 		{"unknown key", edit("UserKnownHostsFile "+s.Dir+"/known", "UserKnownHostsFile /dev/null"), ssh.UnknownHostKey, "run `ssh far` once"},
-		{"changed key", edit("UserKnownHostsFile "+s.Dir+"/known", "UserKnownHostsFile "+changed), ssh.ChangedHostKey, "ssh-keygen -R far"},
+		{"changed key", edit("UserKnownHostsFile "+s.Dir+"/known", "UserKnownHostsFile "+changed), ssh.ChangedHostKey, `-R "[127.0.0.1]:`},
 		{"no key", edit("IdentityFile "+s.Dir+"/user", "IdentityFile "+bare.Dir+"/user"), ssh.Denied, "ssh-copy-id far"},
 		{"closed port", edit("Port "+s.Port, "Port 1"), ssh.Refused, "nothing listens there"},
 		{"no such name", edit("HostName 127.0.0.1", "HostName nowhere.invalid"), ssh.NameUnknown, "check the spelling"},

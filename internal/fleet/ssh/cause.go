@@ -95,7 +95,9 @@ var (
 	alarm = regexp.MustCompile(`(?m)^(@.*@?|IT IS POSSIBLE .*|Someone could be .*|It is also possible .*|Please contact .*|Add correct host key .*)$`)
 )
 
-func oneLine(s string) string { return strings.Join(strings.Fields(alarm.ReplaceAllString(s, "")), " ") }
+func oneLine(s string) string {
+	return strings.Join(strings.Fields(alarm.ReplaceAllString(s, "")), " ")
+}
 
 // signs are searched in order: the earlier say more than the later.
 var signs = []struct {
