@@ -235,7 +235,7 @@ func (r *remote) collectOrCall(ctx context.Context, t *Tool, call Call, name str
 			r.setTicket(key, ticket{})
 		}
 	} else {
-		raw, err = r.send(ctx, t.Name, call, name, arguments, begun)
+		raw, err = r.send(ctx, t, call, name, arguments, begun)
 	}
 	var broken *link.BrokenError
 	if errors.As(err, &broken) && broken.Ticket != 0 {
@@ -278,23 +278,28 @@ func (r *remote) setTicket(key string, t ticket) {
 }
 
 // send makes the call itself.
-func (r *remote) send(ctx context.Context, tool string, call Call, name string, arguments json.RawMessage, begun func()) (json.RawMessage, error) {
+func (r *remote) send(ctx context.Context, t *Tool, call Call, name string, arguments json.RawMessage, begun func()) (json.RawMessage, error) {
 	b := make([]byte, 0, len(arguments)+512)
-	b = append(append(b, `{"name":`...), encode(tool)...)
+	b = append(append(b, `{"name":`...), encode(t.Name)...)
 	b = append(append(b, `,"arguments":`...), arguments...)
-	b = append(append(b, `,"_meta":{`...), callProtocol...)
-	b = append(append(append(b, ','), callClient...), encode(map[string]string{"name": strings.TrimSpace(call.Client + " through topside"), "version": r.version})...)
-	b = append(append(append(b, ','), callCapabilities...), '{')
-	if call.CanAsk {
-		b = append(b, `"elicitation":{"form":{}}`...)
+	b = append(b, `,"_meta":{`...)
+	if t.Toolset == Steer && !onlyReads(t, call) {
+		// It may ask a person, and writes down who called. The form for that costs the
+		// host more than a simple call is worth.
+		b = append(append(append(b, callProtocol...), ','), callClient...)
+		b = append(b, encode(map[string]string{"name": strings.TrimSpace(call.Client + " through topside"), "version": r.version})...)
+		b = append(append(append(b, ','), callCapabilities...), '{')
+		if call.CanAsk {
+			b = append(b, `"elicitation":{"form":{}}`...)
+		}
+		b = append(b, '}', ',')
 	}
-	b = append(b, '}')
 	if call.Progress != nil {
 		token, stop := r.listen(ctx, name, call.Progress)
 		defer stop()
-		b = strconv.AppendUint(append(b, `,"progressToken":`...), token, 10)
+		b = strconv.AppendUint(append(b, `"progressToken":`...), token, 10)
 	}
-	b = append(b, '}')
+	b = append(bytes.TrimSuffix(b, []byte{','}), '}')
 	if a := call.Answer; a != nil {
 		action := "cancel"
 		switch {

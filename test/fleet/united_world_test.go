@@ -22,7 +22,7 @@ import (
 
 // A united is this side and its hosts.
 type united struct {
-	t      *testing.T
+	t      testing.TB
 	home   string
 	config string // of ssh
 	hosts  map[string]*fleettest.Server
@@ -37,7 +37,7 @@ type farHost struct {
 }
 
 // newUnited starts hosts and registers them.
-func newUnited(t *testing.T, hosts ...farHost) *united {
+func newUnited(t testing.TB, hosts ...farHost) *united {
 	t.Helper()
 	w := &united{t: t, home: t.TempDir(), hosts: map[string]*fleettest.Server{}}
 	w.config = filepath.Join(w.home, "ssh_config")
