@@ -194,7 +194,8 @@ func far(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // estrange adds names for a host that do not work: "stranger", whose key is not
-// known, and "denied", which gets the wrong key.
+// known, "changed", which was known by another key, and "denied", which gets the wrong
+// key.
 func estrange(s *fleettest.Server, config string) error {
 	text, err := os.ReadFile(s.Config)
 	if err != nil {
@@ -207,12 +208,21 @@ func estrange(s *fleettest.Server, config string) error {
 	_, body, _ := strings.Cut(string(text), "\n")
 	stranger := strings.ReplaceAll(body, filepath.Join(s.Dir, "known"), "/dev/null")
 	denied := strings.ReplaceAll(body, "IdentityFile "+filepath.Join(s.Dir, "user"), "IdentityFile "+key)
+	other, err := os.ReadFile(key + ".pub")
+	if err != nil {
+		return err
+	}
+	known := filepath.Join(s.Dir, "known-otherwise")
+	if err := os.WriteFile(known, []byte("[127.0.0.1]:"+s.Port+" "+string(other)), 0o600); err != nil {
+		return err
+	}
+	changed := strings.ReplaceAll(body, filepath.Join(s.Dir, "known"), known)
 	f, err := os.OpenFile(config, os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	_, err = f.WriteString("Host stranger\n" + stranger + "Host denied\n" + denied)
+	_, err = f.WriteString("Host stranger\n" + stranger + "Host changed\n" + changed + "Host denied\n" + denied)
 	return err
 }
 
