@@ -168,8 +168,23 @@ func (f *Fleet) fromSSHConfig() []host.Entry {
 	return f.configured
 }
 
-// Refresh reads what other programs wrote into the registry since it was read.
-func (f *Fleet) Refresh() error { return f.registry.Refresh() }
+// Refresh reads what other programs wrote into the registry since it was read. The
+// connections of hosts that are not known any more end.
+func (f *Fleet) Refresh() error {
+	err := f.registry.Refresh()
+	f.mu.Lock()
+	var used []string
+	for name := range f.links {
+		used = append(used, name)
+	}
+	f.mu.Unlock()
+	for _, name := range used {
+		if _, unknown := f.Entry(name); unknown != nil {
+			f.Stop(name)
+		}
+	}
+	return err
+}
 
 // Entry returns the entry of a host that is known or allowed; others give a
 // *host.UnknownError or a *host.InvalidError.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"topside/internal/fleet/frame"
@@ -85,9 +86,21 @@ func (r *remote) selected(t *Tool, call Call) (names []string, unknown []part, e
 // each calls a tool on many hosts, this machine among them where it is named. instead
 // are arguments to be sent in place of those that came.
 func (r *remote) each(ctx context.Context, t *Tool, call Call, names []string, instead map[string]json.RawMessage) []part {
+	answered := func() {}
+	if tell := call.Progress; tell != nil {
+		var count atomic.Int64
+		var over atomic.Bool
+		defer over.Store(true) // one that is left behind at its deadline tells nothing
+		answered = func() {
+			if !over.Load() {
+				tell(fmt.Sprintf("%d of %d hosts are done", count.Add(1), len(names)))
+			}
+		}
+	}
 	call.Progress, call.Advance, call.CanAsk, call.Answer = nil, nil, false, nil
 	here := call.without(hostsArgument)
 	outcomes := route.Each(ctx, names, deadlineOf(t, call), func(ctx context.Context, name string) (json.RawMessage, error) {
+		defer answered()
 		begun := func() {}
 		if call.Turn != nil {
 			begun = call.Turn(ctx, Place(name))

@@ -104,6 +104,16 @@ func TestUnitedOnOneHost(t *testing.T) {
 		refused(t, s, "get_system_summary", bed.Arguments{"host": name}, -32602, "host")
 	}
 
+	// A host that is removed is let go.
+	w.add(farHost{name: "brief"})
+	s.Get("threshold_get", bed.Arguments{"host": "brief"}, &struct{}{})
+	before := len(w.nearSSH())
+	w.unregister("brief")
+	fails(t, s, "threshold_get", bed.Arguments{"host": "brief"}, "unknown_host")
+	if after := len(w.nearSSH()); after >= before {
+		t.Errorf("%d of %d ssh are left", after, before)
+	}
+
 	run := w.call("get_system_summary", "host=alpha")
 	if run.Status != 0 || !strings.Contains(run.Stdout, "cpu") {
 		t.Errorf("topside call: %+v", run)

@@ -111,6 +111,17 @@ func (w *united) register(name string, change func(*host.Entry)) {
 	}
 }
 
+func (w *united) unregister(name string) {
+	w.t.Helper()
+	r, err := host.Open(filepath.Join(w.home, ".topside", "hosts.json"), host.Topside)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := r.Remove(name); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 func (w *united) env() []string {
 	return []string{
 		"HOME=" + w.home, "XDG_CONFIG_HOME=", "XDG_STATE_HOME=", "XDG_CACHE_HOME=" + cache(),
