@@ -86,7 +86,8 @@ func start(ctx context.Context, lang Language, o Options) (*Child, error) {
 	if ready == 0 {
 		ready = 10 * time.Second
 	}
-	ctx, cancel := context.WithTimeout(ctx, ready)
+	caller := ctx
+	ctx, cancel := context.WithTimeout(caller, ready)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { c.killGroup() })
 	defer stop()
@@ -95,6 +96,9 @@ func start(ctx context.Context, lang Language, o Options) (*Child, error) {
 		if err != nil {
 			said := string(c.Err.Text(0, min(c.Err.Size(), 2000)))
 			c.Close()
+			if caller.Err() != nil {
+				return nil, context.Cause(caller)
+			}
 			if ctx.Err() != nil {
 				return nil, fmt.Errorf("not ready after %v: %w", ready, ctx.Err())
 			}

@@ -240,3 +240,24 @@ func zombies(group int) bool {
 	}
 	return true
 }
+
+// A mute language is one whose program never becomes ready.
+type mute struct{ *Language }
+
+func (mute) Command(context.Context) (engine.Command, error) {
+	return engine.Command{Path: "/bin/sleep", Args: []string{"60"}}, nil
+}
+
+// TestCancelledStart: who gives up a start hears of that, not of a process that was slow.
+func TestCancelledStart(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	_, err := engine.Start(ctx, mute{&Language{}}, engine.Options{})
+	if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "not ready") {
+		t.Errorf("a cancelled start: %v", err)
+	}
+	_, err = engine.Start(context.Background(), mute{&Language{}}, engine.Options{Ready: 50 * time.Millisecond})
+	if err == nil || !strings.Contains(err.Error(), "not ready after 50ms") {
+		t.Errorf("a slow start: %v", err)
+	}
+}
