@@ -545,12 +545,16 @@ func (f *Fleet) Close() error {
 	f.links = map[string]*member{}
 	f.mu.Unlock()
 	var group sync.WaitGroup
-	for _, m := range links {
+	told := map[string]host.Learned{}
+	for name, m := range links {
+		if st := m.link.State(); st.Framed {
+			told[name] = host.Learned{Version: st.Far.Version, OS: st.Far.OS}
+		}
 		group.Go(m.link.Close)
 	}
 	group.Wait()
 	if len(links) == 0 {
 		return nil
 	}
-	return f.registry.Save()
+	return f.registry.Learn(told)
 }

@@ -348,6 +348,16 @@ func TestListHosts(t *testing.T) {
 	if list.Hosts[0].LastSeen == "" {
 		t.Errorf("alpha was not seen: %+v", list.Hosts[0])
 	}
+	s.Get("list_hosts", bed.Arguments{"check": true}, &list)
+	if sessions := list.Hosts[0].Sessions; sessions == nil || *sessions != 1 {
+		t.Errorf("alpha has a session: %+v", list.Hosts[0])
+	}
+	s.Close(waitLong)
+	s = w.serve()
+	s.Get("list_hosts", nil, &list)
+	if alpha := list.Hosts[0]; alpha.State != "disconnected" || alpha.Version == "" || alpha.OS != "linux" || alpha.LastSeen == "" {
+		t.Errorf("another server knows of alpha: %+v", alpha)
+	}
 }
 
 // Hosts that need no registry: those of the OpenSSH configuration, and those that

@@ -258,7 +258,7 @@ func (a *attachment) control(body []byte) (end bool, err error) {
 	}
 	switch n.Op {
 	case frame.OpPing:
-		a.answer(n.ID, struct{}{}, nil)
+		a.answer(n.ID, frame.Pong{Sessions: new(a.d.c.Sessions())}, nil)
 	case frame.OpBye:
 		a.bye = true
 		return true, nil

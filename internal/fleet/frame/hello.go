@@ -125,3 +125,8 @@ func Answer(id uint64, ok any, err error) Note {
 	}
 	return n
 }
+
+// Pong answers a ping.
+type Pong struct {
+	Sessions *int `json:"sessions,omitempty"` // as in Welcome, now; nil from a daemon that does not tell
+}

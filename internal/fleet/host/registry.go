@@ -336,6 +336,30 @@ func (r *Registry) Seen(name string, at time.Time) {
 // Save writes what Seen has noted.
 func (r *Registry) Save() error { return r.modify(func(map[string]Entry) error { return nil }) }
 
+// Learned is what a host told of itself.
+type Learned struct{ Version, OS string }
+
+// Learn notes what hosts told of themselves, and writes it with what Seen has noted.
+// A system that a person has named stays.
+func (r *Registry) Learn(told map[string]Learned) error {
+	return r.modify(func(entries map[string]Entry) error {
+		if r.format != Topside {
+			return nil // what is in that file is for its own calls to say
+		}
+		for name, l := range told {
+			e, ok := entries[name]
+			if !ok {
+				continue
+			}
+			if e.Version = l.Version; e.OS == "" {
+				e.OS = l.OS
+			}
+			entries[name] = e
+		}
+		return nil
+	})
+}
+
 // UnwrittenError is a change that holds in this process only: the file could not be
 // written.
 type UnwrittenError struct{ Err error }

@@ -31,10 +31,21 @@ func (l *Link) Ping(ctx context.Context) error {
 	if s == nil || !s.conn.Framed {
 		return nil
 	}
+	return s.ping(ctx)
+}
+
+// ping asks the daemon whether it is there, and notes what it says.
+func (s *session) ping(ctx context.Context) error {
 	began := time.Now()
-	if err := s.Ask(ctx, frame.OpPing, nil, nil); err != nil {
+	var pong frame.Pong
+	if err := s.Ask(ctx, frame.OpPing, nil, &pong); err != nil {
 		return err
 	}
 	s.latency.Store(int64(time.Since(began)))
+	if pong.Sessions != nil {
+		s.l.mu.Lock()
+		s.welcome.Sessions = *pong.Sessions
+		s.l.mu.Unlock()
+	}
 	return nil
 }

@@ -444,9 +444,8 @@ func (s *session) answerTo(e frame.Envelope) []byte {
 // keepAlive asks the daemon now and then whether it is there.
 func (s *session) keepAlive() {
 	for {
-		began := time.Now()
 		ctx, cancel := context.WithTimeout(s.ctx, s.l.o.Patience)
-		err := s.Ask(ctx, frame.OpPing, nil, nil)
+		err := s.ping(ctx)
 		late := ctx.Err() != nil
 		cancel()
 		if s.failed() {
@@ -456,7 +455,6 @@ func (s *session) keepAlive() {
 			s.fail(fmt.Errorf("%w: nothing came for %v", errSilent, s.l.o.Patience))
 			return
 		}
-		s.latency.Store(int64(time.Since(began)))
 		if sleep(s.ctx, s.l.o.Ping) != nil {
 			return
 		}
