@@ -65,3 +65,58 @@ func TestOtherCallsPassUnchanged(t *testing.T) {
 		t.Errorf("%d calls are still remembered", len(arrivals.open))
 	}
 }
+
+// A call on many hosts waits on each for those before it there, and on none for
+// another; those after it wait on each for it alone.
+func TestCallsOnManyHosts(t *testing.T) {
+	t.Parallel()
+	var arrivals Arrivals
+	arrivals.Expand(func([]string) []string { return []string{"local", "a", "b"} })
+	admit := func(arguments string) (*mcp.CallToolRequest, func()) {
+		admitted, refusal := arrivals.Admit("tools/call", json.RawMessage(`{"name":"eval","arguments":`+arguments+`}`))
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		var request mcp.CallToolRequest
+		if err := json.Unmarshal(admitted.Params, &request.Params); err != nil {
+			t.Fatal(err)
+		}
+		return &request, admitted.Done
+	}
+	first, _ := admit(`{"host":"a"}`)
+	many, done := admit(`{"hosts":"*"}`)
+	afterA, _ := admit(`{"host":"a"}`)
+	afterB, _ := admit(`{"host":"b"}`)
+	other, _ := admit(`{"host":"b","session":"s"}`)
+
+	begun, _ := arrivals.wait(t.Context(), other) // its session is its own
+	begun()
+	none, turn := arrivals.wait(t.Context(), many)
+	none()
+	turn(t.Context(), "b")() // nothing was before it on b
+	begun, _ = arrivals.wait(t.Context(), afterB)
+	begun()
+	waited := make(chan struct{})
+	go func() {
+		turn(t.Context(), "a")()
+		close(waited)
+	}()
+	select {
+	case <-waited:
+		t.Error("it began on a before the call that came first there")
+	case <-time.After(10 * time.Millisecond):
+	}
+	begun, turnOfOne := arrivals.wait(t.Context(), first)
+	if turnOfOne != nil {
+		t.Error("a call on one host has a turn")
+	}
+	begun()
+	<-waited
+	begun, _ = arrivals.wait(t.Context(), afterA)
+	begun()
+	turn(t.Context(), "unknown")()
+	done()
+	late, _ := admit(`{}`)
+	begun, _ = arrivals.wait(t.Context(), late) // what is over keeps nobody waiting
+	begun()
+}

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"topside/internal/fleet/frame"
 	"topside/internal/fleet/host"
@@ -318,6 +319,13 @@ func (r *remote) send(ctx context.Context, t *Tool, call Call, name string, argu
 // received makes a Result of what a host answered. The bytes are valid JSON; all else
 // is the host's word.
 func (r *remote) received(t *Tool, name string, raw json.RawMessage) (Result, error) {
+	raw, err := frame.OneLine(raw) // clients read lines
+	if err != nil {
+		return Result{}, err
+	}
+	if !utf8.Valid(raw) {
+		raw = bytes.ToValidUTF8(raw, []byte("\ufffd"))
+	}
 	var content, structured, kind, state, requests, failed []byte
 	frame.Members(raw, func(member string, value []byte) {
 		switch member {

@@ -1,10 +1,12 @@
 package tool
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"topside/internal/fleet/route"
 	"topside/internal/steer/policy"
@@ -158,8 +160,49 @@ func TestOddAnswers(t *testing.T) {
 	if err != nil || string(got.Foreign.Structured) != `{"a":1}` || string(got.Foreign.Content) != `[1]` || got.Foreign.Failed {
 		t.Errorf("%+v, %v", got, err)
 	}
+	got, err = r.received(declared, "h", json.RawMessage("{\"content\":\n[],\r\n\"structuredContent\":{\"a\":\n\"\xff\"}}"))
+	if err != nil || string(got.Foreign.Structured) != "{\"a\":\"\ufffd\"}" {
+		t.Errorf("%+v, %v", got, err)
+	}
 	got, err = r.received(declared, "h", json.RawMessage(`{"resultType":"input_required","requestState":"x","inputRequests":{"confirm":{"method":"elicitation/create","params":{"message":"kill\u001b[31m it?"}}}}`))
 	if err != nil || got.Question == nil || got.Question.Message != "On host h: kill it?" || got.Question.State != "x" {
 		t.Errorf("%+v, %v", got, err)
 	}
+}
+
+// Whatever a host answers, what passes has the shape of an answer.
+func FuzzAnswersOfHosts(f *testing.F) {
+	for _, s := range []string{
+		`{"content":[{"type":"text","text":"x"}],"structuredContent":{"error":{"code":"c"}},"isError":true}`,
+		`{"content":[],"structuredContent":{}}`, `{"resultType":"input_required"}`, `[]`, `{"content":7}`, `{"\u0063ontent":[]}`,
+	} {
+		f.Add([]byte(s))
+	}
+	r := &remote{Hosts: new(Hosts)}
+	declared := &Tool{Name: "t", Output: &Schema{Type: Object}}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if !json.Valid(raw) {
+			return
+		}
+		got, err := r.received(declared, "h", raw)
+		if err != nil || got.Foreign == nil {
+			return
+		}
+		whole := sealed(got.Foreign)
+		if !utf8.Valid(whole) || bytes.ContainsAny(whole, "\r\n") {
+			t.Fatalf("%q passed as %q", raw, whole)
+		}
+		var answer struct {
+			Content    []any          `json:"content"`
+			Structured map[string]any `json:"structuredContent"`
+			IsError    *bool          `json:"isError"`
+		}
+		if err := json.Unmarshal(whole, &answer); err != nil || answer.Content == nil || answer.Structured == nil || answer.IsError == nil {
+			t.Fatalf("%q passed as %s: %v", raw, whole, err)
+		}
+		merged, err := together([]part{partOf(route.Outcome{Host: "h", Status: route.OK, Result: whole})})
+		if err != nil || !json.Valid(merged.Structured.(json.RawMessage)) {
+			t.Fatalf("%q became %s, %v", raw, merged.Structured, err)
+		}
+	})
 }
