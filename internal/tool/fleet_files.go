@@ -36,7 +36,7 @@ type moved struct {
 	Path    string         `json:"path,omitempty"` // where it is now
 	Bytes   int64          `json:"bytes"`          // across
 	Total   int64          `json:"total_bytes,omitempty"`
-	SHA256  string         `json:"sha256,omitempty"`
+	BLAKE3  string         `json:"blake3,omitempty"`
 	Files   int            `json:"files,omitempty"`
 	Folders int            `json:"folders,omitempty"`
 	Links   int            `json:"links,omitempty"`
@@ -203,7 +203,7 @@ func (h *Hosts) movedResult(call Call, m *move) (Result, error) {
 	}
 	r := &m.result
 	answer := moved{
-		State: "done", Host: name, Path: filepath.ToSlash(r.Path), Bytes: r.Bytes, SHA256: r.SHA256, Files: r.Files, Folders: r.Folders, Links: r.Links, Resumed: r.Resumed,
+		State: "done", Host: name, Path: filepath.ToSlash(r.Path), Bytes: r.Bytes, BLAKE3: r.BLAKE3, Files: r.Files, Folders: r.Folders, Links: r.Links, Resumed: r.Resumed,
 	}
 	for i, s := range r.Skipped {
 		if i == mostSkipped {
@@ -223,8 +223,8 @@ func (m *moved) text() string {
 	if m.Files+m.Folders+m.Links > 0 {
 		fmt.Fprintf(&b, ", %d files, %d folders, %d links", m.Files, m.Folders, m.Links)
 	}
-	if m.SHA256 != "" {
-		b.WriteString(", sha256 " + plaintext.Line(m.SHA256))
+	if m.BLAKE3 != "" {
+		b.WriteString(", blake3 " + plaintext.Line(m.BLAKE3))
 	}
 	if m.Resumed {
 		b.WriteString(", resumed")

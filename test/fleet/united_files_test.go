@@ -7,7 +7,6 @@ package fleet
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
@@ -18,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeebo/blake3"
+
 	"topside/internal/fleet/fleettest"
 	"topside/internal/fleet/host"
 	"topside/test/bed"
@@ -25,7 +26,7 @@ import (
 
 // A movedFile is the answer of a transfer.
 type movedFile struct {
-	State, Path, SHA256   string
+	State, Path, BLAKE3   string
 	Bytes                 int64
 	Files, Folders, Links int
 	Total                 int64 `json:"total_bytes"`
@@ -46,7 +47,7 @@ func noise(t *testing.T, path string, size int, mode os.FileMode) string {
 	if err := os.WriteFile(path, b, mode); err != nil {
 		t.Fatal(err)
 	}
-	sum := sha256.Sum256(b)
+	sum := blake3.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
 
@@ -60,7 +61,7 @@ func TestFilesAcross(t *testing.T) {
 
 	var m movedFile
 	s.Get("push_file", bed.Arguments{"host": "alpha", "local_path": local}, &m)
-	if m.State != "done" || m.Path != there+"/.topside/xfer/big.bin" || m.Bytes != 20<<20 || m.SHA256 != sum {
+	if m.State != "done" || m.Path != there+"/.topside/xfer/big.bin" || m.Bytes != 20<<20 || m.BLAKE3 != sum {
 		t.Errorf("pushed: %+v", m)
 	}
 	if info, err := os.Stat(m.Path); err != nil || info.Mode().Perm() != 0o750 {
@@ -74,7 +75,7 @@ func TestFilesAcross(t *testing.T) {
 	}
 	back := filepath.Join(w.home, "back.bin")
 	s.Get("pull_file", bed.Arguments{"host": "alpha", "remote_path": "~/sub/other.bin", "local_path": back}, &m)
-	if m.SHA256 != sum || m.Path != back {
+	if m.BLAKE3 != sum || m.Path != back {
 		t.Errorf("pulled: %+v", m)
 	}
 	a, _ := os.ReadFile(local)

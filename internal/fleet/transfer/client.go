@@ -57,7 +57,7 @@ type Options struct {
 type Result struct {
 	Path    string // where it is now, absolute
 	Bytes   int64
-	SHA256  string // of a file
+	BLAKE3  string // of a file, hexadecimal
 	Files   int    // of a folder
 	Folders int
 	Links   int
@@ -362,9 +362,9 @@ func pushOnce(ctx context.Context, s Session, src *source, a writeArgs, m *meter
 	if err != nil {
 		return err
 	}
-	r.SHA256 = src.digest()
+	r.BLAKE3 = src.digest()
 	var done commitOK
-	if err := s.AskInOrder(ctx, opCommit, commitArgs{Stream: st.ID, SHA256: r.SHA256}, &done); err != nil {
+	if err := s.AskInOrder(ctx, opCommit, commitArgs{Stream: st.ID, BLAKE3: r.BLAKE3}, &done); err != nil {
 		// The failure may have been told of before the question came.
 		for {
 			select {
@@ -532,8 +532,8 @@ func pullOnce(ctx context.Context, s Session, a readArgs, fresh bool, m *meter, 
 			return e.Failed
 		}
 		settled = true
-		r.SHA256 = e.SHA256
-		return k.commit(e.SHA256)
+		r.BLAKE3 = e.BLAKE3
+		return k.commit(e.BLAKE3)
 	}
 }
 

@@ -262,7 +262,7 @@ func (s *Server) receive(st *serverStream, n frame.Note, a writeArgs) {
 			var c commitArgs
 			err := json.Unmarshal(i.Note.Args, &c)
 			if err == nil {
-				err = k.commit(c.SHA256)
+				err = k.commit(c.BLAKE3)
 			} else {
 				k.drop(false)
 			}
@@ -420,7 +420,7 @@ func (s *Server) sendFile(st *serverStream, n frame.Note, a readArgs) {
 	if err != nil {
 		end.Failed = frame.AsFailure(err)
 	} else {
-		end.SHA256 = src.digest()
+		end.BLAKE3 = src.digest()
 	}
 	_ = s.note(st.ctx, opEnd, end, true)
 }

@@ -76,7 +76,7 @@ func openSink(root *os.Root, dir, base string, a writeArgs, j *journal) (_ *sink
 	}
 	s := &sink{
 		base: base, path: filepath.Join(dir, base), part: partName(base, a.Size), size: a.Size,
-		mode: fs.FileMode(a.Mode) & fs.ModePerm, overwrite: a.Overwrite, journal: j, sum: sha256.New(),
+		mode: fs.FileMode(a.Mode) & fs.ModePerm, overwrite: a.Overwrite, journal: j, sum: newDigest(),
 	}
 	if root == nil {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -270,7 +270,7 @@ func (s *sink) settle(sum string) error {
 		return fail(Changed, "%s: %d of %d bytes came", s.path, s.offset, s.size)
 	}
 	if got := s.prefix(); got != sum {
-		return fail(Changed, "%s: the SHA-256 is %s, not %s: the file changed on the way", s.path, got, sum)
+		return fail(Changed, "%s: the BLAKE3 hash is %s, not %s: the file changed on the way", s.path, got, sum)
 	}
 	if s.same != nil {
 		return s.settleSame()

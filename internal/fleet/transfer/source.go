@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -52,7 +51,7 @@ func openSource(root *os.Root, name, shown string) (*source, error) {
 		f.Close()
 		return nil, failure(shown, err)
 	}
-	return &source{f: f, path: shown, size: info.Size(), mode: info.Mode().Perm(), sum: sha256.New()}, nil
+	return &source{f: f, path: shown, size: info.Size(), mode: info.Mode().Perm(), sum: newDigest()}, nil
 }
 
 // skip hashes the first n bytes and returns their hash.

@@ -3,7 +3,7 @@
 //
 // A file travels in pieces on a stream of its own, beside the calls. The receiver
 // writes it into a partial file beside its destination and renames that when the
-// SHA-256 of the whole is right, so that a destination is either as it was or
+// BLAKE3 hash of the whole is right, so that a destination is either as it was or
 // complete. After a broken connection the transfer goes on where it stopped: what
 // the partial file holds is compared by hash first. Nothing is overwritten unless
 // asked for; permission bits are kept, others (setuid) are not; only regular files,
@@ -19,6 +19,7 @@
 //	journal.go   partial files that wait to be resumed
 //	path.go      paths: defaults, "~"
 //	blob.go      _send_blob and _recv_blob
+//	digest.go    the hash of a file
 package transfer
 
 import (
@@ -60,12 +61,12 @@ type writeArgs struct {
 type writeOK struct {
 	Path   string `json:"path"`
 	Offset int64  `json:"offset"`           // bytes that are there already
-	Prefix string `json:"prefix,omitempty"` // their SHA-256, hexadecimal
+	Prefix string `json:"prefix,omitempty"` // their hash, hexadecimal
 }
 
 type commitArgs struct {
 	Stream uint32 `json:"stream"`
-	SHA256 string `json:"sha256"`
+	BLAKE3 string `json:"blake3"`
 }
 
 type commitOK struct {
@@ -102,7 +103,7 @@ type walkOK struct {
 
 type endArgs struct {
 	Stream uint32         `json:"stream"`
-	SHA256 string         `json:"sha256,omitempty"`
+	BLAKE3 string         `json:"blake3,omitempty"`
 	Failed *frame.Failure `json:"failed,omitempty"`
 }
 

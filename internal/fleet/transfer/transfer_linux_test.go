@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeebo/blake3"
+
 	"topside/internal/fleet/daemon"
 	"topside/internal/fleet/fleettest"
 	"topside/internal/fleet/link"
@@ -102,8 +104,8 @@ func TestFilesOfEverySize(t *testing.T) {
 				if info, err := os.Stat(to); err != nil || info.Mode() != mode {
 					t.Errorf("mode %v, %v", info.Mode(), err)
 				}
-				sum := sha256.Sum256(data)
-				if r.Path != to || r.Bytes != int64(n) || r.SHA256 != hex.EncodeToString(sum[:]) || last != int64(n) || total != int64(n) {
+				sum := blake3.Sum256(data)
+				if r.Path != to || r.Bytes != int64(n) || r.BLAKE3 != hex.EncodeToString(sum[:]) || last != int64(n) || total != int64(n) {
 					t.Errorf("%d bytes: result %+v, progress %d of %d", n, r, last, total)
 				}
 			}
