@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -49,6 +50,7 @@ const (
 func daemonMain(s Streams, args []string) int {
 	h := &household{logger: newTopupLogger(s.Err), err: s.Err}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
+	stayLight(h.ctx)
 	status := fleet.DaemonMain(args, daemon.Config{
 		Version:  Version(),
 		Serve:    h.serve,
@@ -68,6 +70,8 @@ type household struct {
 	cancel context.CancelFunc
 	logger *slog.Logger
 	err    io.Writer
+
+	counted atomic.Int64 // sessions when they were last counted
 
 	mu     sync.Mutex
 	closed bool
@@ -190,7 +194,9 @@ const forgotten = 24 * time.Hour
 // used lately.
 func (h *household) sessions() int {
 	since := time.Now().Add(-forgotten)
-	h.mu.Lock()
+	if !h.mu.TryLock() {
+		return int(h.counted.Load()) // a part is being made, which a ping does not wait for
+	}
 	defer h.mu.Unlock()
 	n := 0
 	if h.united != nil {
@@ -199,6 +205,7 @@ func (h *household) sessions() int {
 	for _, w := range h.topups {
 		n += w.pool.InUse(since)
 	}
+	h.counted.Store(int64(n))
 	return n
 }
 

@@ -77,6 +77,7 @@ func serve(ctx context.Context, s Streams, v serving) error {
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	stayLight(ctx)
 	if v.socket != "" {
 		return v.onSocket(ctx, s, observer, newServer)
 	}

@@ -81,6 +81,7 @@ func topupMain(s Streams, program string, args []string) int {
 	}
 	ctx, stop := wire.Signals(context.Background())
 	defer stop()
+	stayLight(ctx)
 	var err error
 	switch {
 	case v.serves:

@@ -157,6 +157,7 @@ func serveXtop(ctx context.Context, s Streams, observer *see.Observer, advisor *
 	}
 	ctx, stop := wire.Signals(ctx)
 	defer stop()
+	stayLight(ctx)
 	ctx, leave := wire.WithParent(ctx)
 	defer leave()
 	stream, err := wire.Stdio()
