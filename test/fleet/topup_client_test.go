@@ -26,9 +26,8 @@ import (
 
 // A topup is one running front end and its client.
 type topup struct {
-	cmd  *exec.Cmd
-	in   io.WriteCloser
-	home string
+	cmd *exec.Cmd
+	in  io.WriteCloser
 
 	mu      sync.Mutex
 	next    int
