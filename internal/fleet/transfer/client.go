@@ -209,14 +209,14 @@ func Push(ctx context.Context, p Peer, local, remote string, o Options) (Result,
 		return Result{}, err
 	}
 	m := &meter{call: o.Progress}
-	return pushFile(ctx, p, nil, abs, abs, writeArgs{Path: remote, Overwrite: o.Overwrite}, o, m)
+	return pushFile(ctx, p, nil, abs, abs, writeArgs{Path: pathname(remote), Overwrite: o.Overwrite}, o, m)
 }
 
 // intoFolder adds base to a path that names a folder on the host.
 func intoFolder(ctx context.Context, p Peer, remote, base string, o Options) (string, error) {
 	var st statOK
 	err := retrying(ctx, p, o.Attempts, func() int64 { return 0 }, func(ctx context.Context, s Session) error {
-		return s.Ask(ctx, opStat, pathArgs{Path: remote}, &st)
+		return s.Ask(ctx, opStat, pathArgs{Path: pathname(remote)}, &st)
 	})
 	if err == nil && st.Kind == kindFolder {
 		remote = path.Join(remote, base)
@@ -378,7 +378,7 @@ func pushOnce(ctx context.Context, s Session, src *source, a writeArgs, m *meter
 			return err
 		}
 	}
-	r.Path = done.Path
+	r.Path = string(done.Path)
 	return nil
 }
 
@@ -412,7 +412,7 @@ func Pull(ctx context.Context, p Peer, remote, local, dir string, o Options) (Re
 	}
 	var st statOK
 	err = retrying(ctx, p, o.Attempts, func() int64 { return 0 }, func(ctx context.Context, s Session) error {
-		return s.Ask(ctx, opStat, pathArgs{Path: remote}, &st)
+		return s.Ask(ctx, opStat, pathArgs{Path: pathname(remote)}, &st)
 	})
 	switch {
 	case err != nil:
@@ -427,7 +427,7 @@ func Pull(ctx context.Context, p Peer, remote, local, dir string, o Options) (Re
 	}
 	m := &meter{call: o.Progress}
 	j := newJournal(o.State)
-	return pullFile(ctx, p, readArgs{Path: remote}, o, m, abs, func(a writeArgs) (*sink, error) {
+	return pullFile(ctx, p, readArgs{Path: pathname(remote)}, o, m, abs, func(a writeArgs) (*sink, error) {
 		a.Overwrite = o.Overwrite
 		return openSink(nil, filepath.Dir(abs), filepath.Base(abs), a, j)
 	})
@@ -435,7 +435,7 @@ func Pull(ctx context.Context, p Peer, remote, local, dir string, o Options) (Re
 
 // pullFile takes one file into the sink that open makes, as often as it takes.
 func pullFile(ctx context.Context, p Peer, a readArgs, o Options, m *meter, shown string, open func(writeArgs) (*sink, error)) (Result, error) {
-	r := Result{Path: shown}
+	r := Result{Path: shown, Bytes: -1}
 	base, fresh := m.done, false
 	run := func() error {
 		return retrying(ctx, p, o.Attempts, func() int64 { return m.done }, func(ctx context.Context, s Session) error {
@@ -450,12 +450,15 @@ func pullFile(ctx context.Context, p Peer, a readArgs, o Options, m *meter, show
 		err = run()
 	}
 	if err != nil {
-		return r, broken(err, shown, m.done-base, r.Bytes)
+		return r, broken(err, shown, m.done-base, max(r.Bytes, 0))
 	}
 	m.flush()
 	return r, nil
 }
 
+// pullOnce takes a file, or what is left of it, over one connection. r.Bytes is its
+// size when an earlier one began, negative if there was none: a file that grows is
+// taken as far as it went then, so that what came before counts.
 func pullOnce(ctx context.Context, s Session, a readArgs, fresh bool, m *meter, r *Result, open func(writeArgs) (*sink, error)) (err error) {
 	// The size names the partial file, so it is asked for first.
 	st := s.OpenStream()
@@ -463,6 +466,9 @@ func pullOnce(ctx context.Context, s Session, a readArgs, fresh bool, m *meter, 
 	size, mode, err := askSize(ctx, s, a)
 	if err != nil {
 		return err
+	}
+	if r.Bytes >= 0 && r.Bytes < size {
+		size = r.Bytes
 	}
 	k, err := open(writeArgs{Size: size, Mode: mode, Fresh: fresh})
 	if err != nil {
@@ -477,7 +483,7 @@ func pullOnce(ctx context.Context, s Session, a readArgs, fresh bool, m *meter, 
 		cancelled := errors.Is(context.Cause(ctx), context.Canceled)
 		k.drop(!errors.As(err, &f) && !cancelled)
 	}()
-	a.Stream, a.Offset = st.ID, k.offset
+	a.Stream, a.Offset, a.Size = st.ID, k.offset, size
 	if k.offset > 0 {
 		r.Resumed = true
 	}
@@ -540,7 +546,7 @@ func pullOnce(ctx context.Context, s Session, a readArgs, fresh bool, m *meter, 
 func askSize(ctx context.Context, s Session, a readArgs) (size int64, mode uint32, err error) {
 	p := a.Path
 	if a.Root != "" {
-		p = path.Join(filepath.ToSlash(a.Root), a.Path)
+		p = pathname(path.Join(filepath.ToSlash(string(a.Root)), string(a.Path)))
 	}
 	var st statOK
 	if err := s.Ask(ctx, opStat, pathArgs{Path: p}, &st); err != nil {

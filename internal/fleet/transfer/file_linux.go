@@ -24,3 +24,18 @@ func reserve(f *os.File, size int64) error {
 		return nil
 	}
 }
+
+// sizeless reports whether a file is of a file system that the kernel makes up: its
+// regular files say that they are empty, or a page long, whatever they hold.
+func sizeless(f *os.File) bool {
+	var st unix.Statfs_t
+	if unix.Fstatfs(int(f.Fd()), &st) != nil {
+		return false
+	}
+	switch int64(st.Type) {
+	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC,
+		unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC, unix.BPF_FS_MAGIC:
+		return true
+	}
+	return false
+}

@@ -3,8 +3,10 @@ package transfer
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -70,6 +72,9 @@ func Sweep(state string, keep time.Duration) {
 		if err == nil && (isOpen(part) || time.Since(newest(info, e)) < keep) {
 			continue
 		}
+		if err == nil && info.IsDir() && recent(part, keep) {
+			continue
+		}
 		if err == nil {
 			_ = os.RemoveAll(part)
 		}
@@ -86,8 +91,31 @@ func newest(part os.FileInfo, e os.DirEntry) time.Time {
 	return t
 }
 
+// recent reports whether something below a stage was written within keep: the stage
+// itself shows only what happens right below it.
+func recent(stage string, keep time.Duration) bool {
+	found := false
+	_ = filepath.WalkDir(stage, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // it is gone, or cannot be looked into: so much less to go by
+		}
+		if info, err := d.Info(); err == nil && time.Since(info.ModTime()) < keep {
+			found = true
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return found
+}
+
+// isOpen reports whether a transfer writes into a partial file, or below a stage.
 func isOpen(part string) bool {
 	sinks.Lock()
 	defer sinks.Unlock()
-	return sinks.open[part] != nil
+	for p := range sinks.open {
+		if p == part || strings.HasPrefix(p, part+string(filepath.Separator)) {
+			return true
+		}
+	}
+	return false
 }

@@ -226,7 +226,7 @@ func (s *Server) receive(st *serverStream, n frame.Note, a writeArgs) {
 		s.answer(st.ctx, n.ID, nil, err)
 		return
 	}
-	ok := writeOK{Path: k.path, Offset: k.offset}
+	ok := writeOK{Path: pathname(k.path), Offset: k.offset}
 	if k.offset > 0 {
 		ok.Prefix = k.prefix()
 	}
@@ -266,7 +266,7 @@ func (s *Server) receive(st *serverStream, n frame.Note, a writeArgs) {
 			} else {
 				k.drop(false)
 			}
-			s.answer(st.ctx, i.Note.ID, commitOK{Path: k.path, Bytes: k.size}, err)
+			s.answer(st.ctx, i.Note.ID, commitOK{Path: pathname(k.path), Bytes: k.size}, err)
 			return
 		case i.Note.Op == opAbort:
 			k.drop(false)
@@ -296,13 +296,13 @@ func (s *Server) refuseRest(st *serverStream) {
 
 func (s *Server) openSink(a writeArgs) (*sink, error) {
 	if a.Root == "" {
-		p, err := Expand(a.Path)
+		p, err := Expand(string(a.Path))
 		if err != nil {
 			return nil, err
 		}
 		return openSink(nil, filepath.Dir(p), filepath.Base(p), a, s.journal)
 	}
-	return openSinkBelow(a.Root, a.Path, a, s.journal)
+	return openSinkBelow(string(a.Root), string(a.Path), a, s.journal)
 }
 
 // openSinkBelow opens a sink inside a folder that no link leads out of.
@@ -401,9 +401,10 @@ func (s *Server) sendFile(st *serverStream, n frame.Note, a readArgs) {
 		return
 	}
 	defer src.f.Close()
+	src.size = min(src.size, a.Size)
 	stop := context.AfterFunc(st.ctx, func() { src.f.Close() })
 	defer stop()
-	s.answer(st.ctx, n.ID, readOK{Path: src.path, Size: src.size, Mode: uint32(src.mode)}, nil)
+	s.answer(st.ctx, n.ID, readOK{Path: pathname(src.path), Size: src.size, Mode: uint32(src.mode)}, nil)
 	end := endArgs{Stream: st.ID}
 	err = func() error {
 		if a.Offset < 0 || a.Offset > src.size {
@@ -427,27 +428,27 @@ func (s *Server) sendFile(st *serverStream, n frame.Note, a readArgs) {
 
 func (s *Server) openSource(a readArgs) (*source, error) {
 	if a.Root == "" {
-		p, err := Expand(a.Path)
+		p, err := Expand(string(a.Path))
 		if err != nil {
 			return nil, err
 		}
 		return openSource(nil, p, p)
 	}
-	local, err := cleanRelative(a.Path)
+	local, err := cleanRelative(string(a.Path))
 	if err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(a.Root)
+	root, err := os.OpenRoot(string(a.Root))
 	if err != nil {
-		return nil, failure(a.Root, err)
+		return nil, failure(string(a.Root), err)
 	}
 	defer root.Close()
-	return openSource(root, local, filepath.Join(a.Root, local))
+	return openSource(root, local, filepath.Join(string(a.Root), local))
 }
 
 // sendList lists a folder.
 func (s *Server) sendList(st *serverStream, n frame.Note, a walkArgs) {
-	dir, err := Expand(a.Path)
+	dir, err := Expand(string(a.Path))
 	if err != nil {
 		s.answer(st.ctx, n.ID, nil, err)
 		return
@@ -460,7 +461,7 @@ func (s *Server) sendList(st *serverStream, n frame.Note, a walkArgs) {
 		s.answer(st.ctx, n.ID, nil, failure(dir, err))
 		return
 	}
-	s.answer(st.ctx, n.ID, walkOK{Path: dir, Mode: uint32(info.Mode().Perm())}, nil)
+	s.answer(st.ctx, n.ID, walkOK{Path: pathname(dir), Mode: uint32(info.Mode().Perm())}, nil)
 	buf := frame.NewChunk()
 	used := 0
 	defer func() { buf.Release() }()
@@ -497,12 +498,12 @@ func (s *Server) sendList(st *serverStream, n frame.Note, a walkArgs) {
 }
 
 func stat(a pathArgs) (statOK, error) {
-	p, err := Expand(a.Path)
+	p, err := Expand(string(a.Path))
 	if err != nil {
 		return statOK{}, err
 	}
 	info, err := os.Stat(p)
-	ok := statOK{Path: p, Kind: kindNone}
+	ok := statOK{Path: pathname(p), Kind: kindNone}
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return ok, nil
@@ -549,15 +550,16 @@ func makeFolder(a makeArgs) error {
 func symlink(a makeArgs) (nothing, error) { return nothing{}, makeSymlink(a) }
 
 func makeSymlink(a makeArgs) error {
-	if !staysInside(a.Path, a.Target) {
-		return fail(Outside, "a symbolic link that leads out of the folder: %s", shorten(a.Target))
+	target := string(a.Target)
+	if !staysInside(string(a.Path), target) {
+		return fail(Outside, "a symbolic link that leads out of the folder: %s", shorten(target))
 	}
 	return below(a, func(parent *os.Root, base, path string) error {
-		err := parent.Symlink(a.Target, base)
+		err := parent.Symlink(target, base)
 		if errors.Is(err, os.ErrExist) {
 			if info, statErr := parent.Lstat(base); statErr == nil && info.Mode()&os.ModeSymlink != 0 {
 				if err = parent.Remove(base); err == nil {
-					err = parent.Symlink(a.Target, base)
+					err = parent.Symlink(target, base)
 				}
 			}
 		}
@@ -567,16 +569,16 @@ func makeSymlink(a makeArgs) error {
 
 // below opens the folder in which a.Path is, and gives it to do.
 func below(a makeArgs, do func(parent *os.Root, base, path string) error) error {
-	local, err := cleanRelative(a.Path)
+	local, err := cleanRelative(string(a.Path))
 	if err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(a.Root)
+	root, err := os.OpenRoot(string(a.Root))
 	if err != nil {
-		return failure(a.Root, err)
+		return failure(string(a.Root), err)
 	}
 	defer root.Close()
-	path := filepath.Join(a.Root, local)
+	path := filepath.Join(string(a.Root), local)
 	parent, err := openBelow(root, filepath.Dir(local))
 	if err != nil {
 		return failure(path, err)
@@ -590,7 +592,7 @@ func (s *Server) stage(a stageArgs) (stageOK, error) { return openStage(a, s.jou
 // openStage says where the files of a folder go: into a stage beside it, which is
 // renamed at the end, or, where the folder is there and may be written to, into it.
 func openStage(a stageArgs, j *journal) (stageOK, error) {
-	p, err := Expand(a.Path)
+	p, err := Expand(string(a.Path))
 	if err != nil {
 		return stageOK{}, err
 	}
@@ -601,7 +603,7 @@ func openStage(a stageArgs, j *journal) (stageOK, error) {
 	case err == nil && !info.IsDir():
 		return stageOK{}, fail(NotFolder, "%s exists and is %s", p, describe(info.Mode()))
 	case err == nil:
-		return stageOK{Path: p, Root: p}, nil
+		return stageOK{Path: pathname(p), Root: pathname(p)}, nil
 	case !errors.Is(err, os.ErrNotExist):
 		return stageOK{}, failure(p, err)
 	}
@@ -613,36 +615,37 @@ func openStage(a stageArgs, j *journal) (stageOK, error) {
 		return stageOK{}, fail(NotFolder, "%s is not a folder", stage)
 	}
 	j.add(stage)
-	return stageOK{Path: p, Root: stage}, nil
+	return stageOK{Path: pathname(p), Root: pathname(stage)}, nil
 }
 
 func (s *Server) settle(a settleArgs) (nothing, error) { return nothing{}, settleStage(a, s.journal) }
 
 // settleStage puts a folder in its place, or drops it.
 func settleStage(a settleArgs, j *journal) error {
-	p, err := Expand(a.Path)
+	p, err := Expand(string(a.Path))
 	if err != nil {
 		return err
 	}
-	if a.Root == p {
+	stage := string(a.Root)
+	if stage == p {
 		return nil
 	}
-	if a.Root != filepath.Join(filepath.Dir(p), partName(filepath.Base(p), -1)) {
-		return fail(Invalid, "not the stage of %s: %s", p, a.Root)
+	if stage != filepath.Join(filepath.Dir(p), partName(filepath.Base(p), -1)) {
+		return fail(Invalid, "not the stage of %s: %s", p, stage)
 	}
 	if a.Drop {
-		j.remove(a.Root)
-		return failure(p, os.RemoveAll(a.Root))
+		j.remove(stage)
+		return failure(p, os.RemoveAll(stage))
 	}
-	if err := os.Chmod(a.Root, os.FileMode(a.Mode)&os.ModePerm); err != nil {
+	if err := os.Chmod(stage, os.FileMode(a.Mode)&os.ModePerm); err != nil {
 		return failure(p, err)
 	}
 	if _, err := os.Lstat(p); err == nil {
-		return fail(Exists, "%s has appeared in the meantime; what came is in %s", p, a.Root)
+		return fail(Exists, "%s has appeared in the meantime; what came is in %s", p, stage)
 	}
-	if err := os.Rename(a.Root, p); err != nil {
-		return failure(p, fmt.Errorf("rename %s: %w", a.Root, err))
+	if err := os.Rename(stage, p); err != nil {
+		return failure(p, fmt.Errorf("rename %s: %w", stage, err))
 	}
-	j.remove(a.Root)
+	j.remove(stage)
 	return nil
 }

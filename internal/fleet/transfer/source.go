@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"topside/internal/fleet/frame"
@@ -46,6 +48,9 @@ func openSource(root *os.Root, name, shown string) (*source, error) {
 	}
 	if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() {
 		err = fail(NotFile, "not a regular file: %s is %s", shown, describe(info.Mode()))
+	}
+	if err == nil && sizeless(f) {
+		err = fail(NotFile, "%s is a file of the kernel, which has no size before it is read; copy it first, or read it by a command", shown)
 	}
 	if err != nil {
 		f.Close()
@@ -100,12 +105,12 @@ func (s *source) digest() string { return hex.EncodeToString(s.sum.Sum(nil)) }
 
 // entry is something in a folder, as it is listed.
 type entry struct {
-	Path   string `json:"path"` // below the folder, with slashes
-	Kind   string `json:"kind"`
-	Size   int64  `json:"size,omitempty"`
-	Mode   uint32 `json:"mode,omitempty"`
-	Target string `json:"target,omitempty"` // of a link
-	Why    string `json:"why,omitempty"`    // it cannot be taken
+	Path   pathname `json:"path"` // below the folder, with slashes
+	Kind   string   `json:"kind"`
+	Size   int64    `json:"size,omitempty"`
+	Mode   uint32   `json:"mode,omitempty"`
+	Target pathname `json:"target,omitempty"` // of a link
+	Why    string   `json:"why,omitempty"`    // it cannot be taken
 }
 
 // maxEntries bounds the entries of one folder's transfer.
@@ -119,40 +124,74 @@ func walk(ctx context.Context, dir string, each func(entry) error) error {
 		return failure(dir, err)
 	}
 	defer root.Close()
-	n := 0
-	err = fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
-		if ctxErr := ctx.Err(); ctxErr != nil {
-			return ctxErr
-		}
-		if p == "." {
+	w := walker{root: root, shown: dir, each: each}
+	return w.below(ctx, "")
+}
+
+// walker lists what is below a root. Package fs has a walk, which refuses names that
+// are not UTF-8.
+type walker struct {
+	root  *os.Root
+	shown string
+	each  func(entry) error
+	n     int
+}
+
+// below lists what is below at, a folder in slashes; "" is the root.
+func (w *walker) below(ctx context.Context, at string) error {
+	names, err := w.names(at)
+	if err != nil && at == "" {
+		return failure(w.shown, err)
+	}
+	if err != nil {
+		return w.each(entry{Path: pathname(at), Kind: kindOther, Why: systemText(err).Error()})
+	}
+	for _, n := range names {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if n++; n > maxEntries {
-			return fail(Invalid, "%s holds more than %d entries", dir, maxEntries)
+		if isPart(n) {
+			continue
+		}
+		if w.n++; w.n > maxEntries {
+			return fail(Invalid, "%s holds more than %d entries", w.shown, maxEntries)
+		}
+		p := path.Join(at, n)
+		info, err := w.root.Lstat(filepath.FromSlash(p))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue // gone since it was listed
+		case err != nil:
+			err = w.each(entry{Path: pathname(p), Kind: kindOther, Why: systemText(err).Error()})
+		default:
+			err = w.each(describeEntry(w.root, p, info))
 		}
 		if err != nil {
-			return each(entry{Path: p, Kind: kindOther, Why: systemText(err).Error()})
+			return err
 		}
-		info, err := d.Info()
-		if err != nil {
-			return each(entry{Path: p, Kind: kindOther, Why: systemText(err).Error()})
-		}
-		if isPart(d.Name()) {
-			if d.IsDir() {
-				return fs.SkipDir
+		if info != nil && info.IsDir() {
+			if err := w.below(ctx, p); err != nil {
+				return err
 			}
-			return nil
 		}
-		return each(describeEntry(root, p, info))
-	})
-	if ctx.Err() != nil {
-		return ctx.Err()
 	}
-	return failure(dir, err)
+	return nil
+}
+
+// names are the names in a folder, in order.
+func (w *walker) names(at string) ([]string, error) {
+	f, err := w.root.OpenFile(filepath.FromSlash(cmp.Or(at, ".")), os.O_RDONLY|NonBlocking, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	slices.Sort(names)
+	return names, err
 }
 
 func describeEntry(root *os.Root, p string, info fs.FileInfo) entry {
-	e := entry{Path: p, Mode: uint32(info.Mode().Perm())}
+	e := entry{Path: pathname(p), Mode: uint32(info.Mode().Perm())}
 	switch m := info.Mode(); {
 	case m.IsDir():
 		e.Kind = kindFolder
@@ -166,7 +205,7 @@ func describeEntry(root *os.Root, p string, info fs.FileInfo) entry {
 		case !staysInside(p, target):
 			e.Kind, e.Why = kindOther, "a symbolic link that leads out of the folder: "+shorten(target)
 		default:
-			e.Kind, e.Target = kindSymlink, target
+			e.Kind, e.Target = kindSymlink, pathname(target)
 		}
 	default:
 		e.Kind, e.Why = kindOther, describe(m)+" is not transferred"

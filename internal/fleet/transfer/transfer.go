@@ -20,6 +20,7 @@
 //	path.go      paths: defaults, "~"
 //	blob.go      _send_blob and _recv_blob
 //	digest.go    the hash of a file
+//	name.go      paths on the wire, which may be any bytes
 package transfer
 
 import (
@@ -49,19 +50,19 @@ const (
 )
 
 type writeArgs struct {
-	Stream    uint32 `json:"stream"`
-	Root      string `json:"root,omitempty"` // folder that Path is relative to and stays in
-	Path      string `json:"path"`
-	Size      int64  `json:"size"`
-	Mode      uint32 `json:"mode"` // permission bits
-	Overwrite bool   `json:"overwrite,omitempty"`
-	Fresh     bool   `json:"fresh,omitempty"` // do not resume
+	Stream    uint32   `json:"stream"`
+	Root      pathname `json:"root,omitempty"` // folder that Path is relative to and stays in
+	Path      pathname `json:"path"`
+	Size      int64    `json:"size"`
+	Mode      uint32   `json:"mode"` // permission bits
+	Overwrite bool     `json:"overwrite,omitempty"`
+	Fresh     bool     `json:"fresh,omitempty"` // do not resume
 }
 
 type writeOK struct {
-	Path   string `json:"path"`
-	Offset int64  `json:"offset"`           // bytes that are there already
-	Prefix string `json:"prefix,omitempty"` // their hash, hexadecimal
+	Path   pathname `json:"path"`
+	Offset int64    `json:"offset"`           // bytes that are there already
+	Prefix string   `json:"prefix,omitempty"` // their hash, hexadecimal
 }
 
 type commitArgs struct {
@@ -70,8 +71,8 @@ type commitArgs struct {
 }
 
 type commitOK struct {
-	Path  string `json:"path"`
-	Bytes int64  `json:"bytes"`
+	Path  pathname `json:"path"`
+	Bytes int64    `json:"bytes"`
 }
 
 type abortArgs struct {
@@ -79,26 +80,27 @@ type abortArgs struct {
 }
 
 type readArgs struct {
-	Stream uint32 `json:"stream"`
-	Root   string `json:"root,omitempty"`
-	Path   string `json:"path"`
-	Offset int64  `json:"offset"`
+	Stream uint32   `json:"stream"`
+	Root   pathname `json:"root,omitempty"`
+	Path   pathname `json:"path"`
+	Offset int64    `json:"offset"`
+	Size   int64    `json:"size"` // as it was when asked for: of a file that has grown, so much is read
 }
 
 type readOK struct {
-	Path string `json:"path"`
-	Size int64  `json:"size"`
-	Mode uint32 `json:"mode"`
+	Path pathname `json:"path"`
+	Size int64    `json:"size"`
+	Mode uint32   `json:"mode"`
 }
 
 type walkArgs struct {
-	Stream uint32 `json:"stream"`
-	Path   string `json:"path"`
+	Stream uint32   `json:"stream"`
+	Path   pathname `json:"path"`
 }
 
 type walkOK struct {
-	Path string `json:"path"`
-	Mode uint32 `json:"mode"`
+	Path pathname `json:"path"`
+	Mode uint32   `json:"mode"`
 }
 
 type endArgs struct {
@@ -113,39 +115,39 @@ type windowArgs struct {
 }
 
 type pathArgs struct {
-	Path string `json:"path"`
+	Path pathname `json:"path"`
 }
 
 type statOK struct {
-	Path string `json:"path"` // absolute
-	Kind string `json:"kind"` // kindFile, kindFolder, kindNone
-	Size int64  `json:"size"`
-	Mode uint32 `json:"mode"`
+	Path pathname `json:"path"` // absolute
+	Kind string   `json:"kind"` // kindFile, kindFolder, kindNone
+	Size int64    `json:"size"`
+	Mode uint32   `json:"mode"`
 }
 
 type makeArgs struct {
-	Root   string `json:"root"`
-	Path   string `json:"path"`
-	Mode   uint32 `json:"mode,omitempty"`
-	Target string `json:"target,omitempty"`
-	Final  bool   `json:"final,omitempty"` // exactly these permissions
+	Root   pathname `json:"root"`
+	Path   pathname `json:"path"`
+	Mode   uint32   `json:"mode,omitempty"`
+	Target pathname `json:"target,omitempty"`
+	Final  bool     `json:"final,omitempty"` // exactly these permissions
 }
 
 type stageArgs struct {
-	Path      string `json:"path"`
-	Overwrite bool   `json:"overwrite,omitempty"`
+	Path      pathname `json:"path"`
+	Overwrite bool     `json:"overwrite,omitempty"`
 }
 
 type stageOK struct {
-	Path string `json:"path"` // where the folder will be
-	Root string `json:"root"` // where its files go until then
+	Path pathname `json:"path"` // where the folder will be
+	Root pathname `json:"root"` // where its files go until then
 }
 
 type settleArgs struct {
-	Path string `json:"path"`
-	Root string `json:"root"`
-	Mode uint32 `json:"mode"`
-	Drop bool   `json:"drop,omitempty"` // remove the stage instead
+	Path pathname `json:"path"`
+	Root pathname `json:"root"`
+	Mode uint32   `json:"mode"`
+	Drop bool     `json:"drop,omitempty"` // remove the stage instead
 }
 
 // Kinds of what a path names, and of the entries of a folder.

@@ -30,7 +30,7 @@ type tree struct {
 func (t *tree) add(e entry) {
 	switch {
 	case e.Why != "" || e.Kind == kindOther:
-		t.skipped = append(t.skipped, Skipped{e.Path, e.Why})
+		t.skipped = append(t.skipped, Skipped{string(e.Path), e.Why})
 	case e.Kind == kindFolder:
 		t.folders = append(t.folders, e)
 	case e.Kind == kindSymlink:
@@ -123,7 +123,7 @@ func pushFolder(ctx context.Context, p Peer, local, remote string, o Options) (R
 		})
 	}
 	var stage stageOK
-	if err := ask(opStage, stageArgs{Path: remote, Overwrite: o.Overwrite}, &stage); err != nil {
+	if err := ask(opStage, stageArgs{Path: pathname(remote), Overwrite: o.Overwrite}, &stage); err != nil {
 		return Result{}, err
 	}
 	fresh := stage.Root != stage.Path
@@ -137,7 +137,7 @@ func pushFolder(ctx context.Context, p Peer, local, remote string, o Options) (R
 		all := &shared{m: meter{call: o.Progress, total: t.bytes}}
 		if err := each(ctx, t.files, func(ctx context.Context, e entry) error {
 			a := writeArgs{Root: stage.Root, Path: e.Path, Overwrite: o.Overwrite || fresh}
-			r, err := pushFile(ctx, p, root, filepath.FromSlash(e.Path), filepath.Join(local, e.Path), a, o, all.one())
+			r, err := pushFile(ctx, p, root, filepath.FromSlash(string(e.Path)), filepath.Join(local, string(e.Path)), a, o, all.one())
 			sent.Add(r.Sent)
 			return err
 		}); err != nil {
@@ -167,7 +167,7 @@ func pushFolder(ctx context.Context, p Peer, local, remote string, o Options) (R
 	if err := ask(opSettle, settle, nil); err != nil {
 		return Result{}, err
 	}
-	r := t.result(stage.Path)
+	r := t.result(string(stage.Path))
 	r.Sent = sent.Load()
 	return r, nil
 }
@@ -185,7 +185,7 @@ func pullFolder(ctx context.Context, p Peer, remote, local string, o Options) (R
 		return Result{}, err
 	}
 	j := newJournal(o.State)
-	stage, err := openStage(stageArgs{Path: local, Overwrite: o.Overwrite}, j)
+	stage, err := openStage(stageArgs{Path: pathname(local), Overwrite: o.Overwrite}, j)
 	if err != nil {
 		return Result{}, err
 	}
@@ -199,10 +199,10 @@ func pullFolder(ctx context.Context, p Peer, remote, local string, o Options) (R
 		}
 		all := &shared{m: meter{call: o.Progress, total: t.bytes}}
 		if err := each(ctx, t.files, func(ctx context.Context, e entry) error {
-			r, err := pullFile(ctx, p, readArgs{Root: top.Path, Path: e.Path}, o, all.one(), filepath.Join(local, filepath.FromSlash(e.Path)),
+			r, err := pullFile(ctx, p, readArgs{Root: top.Path, Path: e.Path}, o, all.one(), filepath.Join(local, filepath.FromSlash(string(e.Path))),
 				func(a writeArgs) (*sink, error) {
 					a.Overwrite = o.Overwrite || fresh
-					return openSinkBelow(stage.Root, e.Path, a, j)
+					return openSinkBelow(string(stage.Root), string(e.Path), a, j)
 				})
 			sent.Add(r.Sent)
 			return err
@@ -233,7 +233,7 @@ func pullFolder(ctx context.Context, p Peer, remote, local string, o Options) (R
 	if err := settleStage(settle, j); err != nil {
 		return Result{}, err
 	}
-	r := t.result(stage.Path)
+	r := t.result(string(stage.Path))
 	r.Sent = sent.Load()
 	return r, nil
 }
@@ -246,7 +246,7 @@ const maxListing = 256 << 20
 func list(ctx context.Context, s Session, remote string, t *tree) (top walkOK, err error) {
 	st := s.OpenStream()
 	defer s.CloseStream(st)
-	if err := s.Ask(ctx, opWalk, walkArgs{Stream: st.ID, Path: remote}, &top); err != nil {
+	if err := s.Ask(ctx, opWalk, walkArgs{Stream: st.ID, Path: pathname(remote)}, &top); err != nil {
 		return top, err
 	}
 	defer func() {
@@ -299,13 +299,14 @@ func (t *tree) read(lines []byte, seen map[string]bool) error {
 		if err := json.Unmarshal(line, &e); err != nil {
 			return fail(Failed, "the host sent a listing that cannot be read: %q", shorten(string(line)))
 		}
-		if _, err := cleanRelative(e.Path); err != nil || path.Clean(e.Path) != e.Path || strings.Contains(e.Path, "\\") && filepath.Separator == '\\' {
-			return fail(Outside, "the host sent a path that leaves the folder: %q", shorten(e.Path))
+		p := string(e.Path)
+		if _, err := cleanRelative(p); err != nil || path.Clean(p) != p || strings.Contains(p, "\\") && filepath.Separator == '\\' {
+			return fail(Outside, "the host sent a path that leaves the folder: %q", shorten(p))
 		}
-		if seen[e.Path] || e.Size < 0 {
-			return fail(Failed, "the host sent an entry that cannot be: %q", shorten(e.Path))
+		if seen[p] || e.Size < 0 {
+			return fail(Failed, "the host sent an entry that cannot be: %q", shorten(p))
 		}
-		seen[e.Path] = true
+		seen[p] = true
 		t.add(e)
 	}
 	return nil
