@@ -253,8 +253,12 @@ func (c *Child) Interrupt() bool {
 	return true
 }
 
-// Nudge asks the child to write out what it holds in buffers, while a call runs.
+// Nudge asks the child to write out what it holds in buffers, while a call runs. It does so with a signal, which would
+// end a system call of the session's code with EINTR: a child that is in one is left alone, and keeps what it holds.
 func (c *Child) Nudge() {
+	if !interruptible(c.Pid()) {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.current != nil && !c.closed && !c.dead {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -91,4 +92,63 @@ func isZombie(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	end := bytes.LastIndexByte(stat, ')')
 	return err == nil && end > 0 && bytes.HasPrefix(stat[end:], []byte(") Z"))
+}
+
+// workSpan is how long a process must have computed without a pause to pass for one that is not about to begin a system
+// call: one that mostly waits is seen computing now and then too. workPatience is how long that is looked for.
+const (
+	workSpan     = time.Millisecond
+	workPatience = 20 * time.Millisecond
+)
+
+// interruptible tells whether a signal disturbs nothing that the process does: it computes, or it sleeps in a call that
+// OCaml itself begins again. Where that cannot be read, it is not.
+func interruptible(pid int) bool {
+	pauses, begun := switches(pid), computed(pid)
+	for end := time.Now().Add(workPatience); time.Now().Before(end); time.Sleep(workSpan) {
+		inCall, sleeps := systemCall(pid)
+		if inCall {
+			return sleeps
+		}
+		if pauses == nil || !bytes.Equal(pauses, switches(pid)) {
+			return false
+		}
+		if computed(pid)-begun >= workSpan {
+			return true
+		}
+	}
+	return false
+}
+
+// computed is how long the process has had a CPU (proc(5), /proc/PID/schedstat); 0 where the kernel does not tell.
+func computed(pid int) time.Duration {
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/schedstat")
+	first, _, _ := bytes.Cut(text, []byte(" "))
+	n, _ := strconv.ParseInt(string(first), 10, 64)
+	return time.Duration(n)
+}
+
+// systemCall tells whether the process is in a system call, and whether that is a sleep (proc(5), /proc/PID/syscall).
+func systemCall(pid int) (inCall, sleeps bool) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/syscall")
+	number, _, _ := bytes.Cut(text, []byte(" "))
+	if err != nil || len(number) == 0 {
+		return true, false
+	}
+	if bytes.HasPrefix(number, []byte("running")) {
+		return false, false
+	}
+	n, err := strconv.Atoi(string(number))
+	return true, err == nil && (n == unix.SYS_NANOSLEEP || n == unix.SYS_CLOCK_NANOSLEEP)
+}
+
+// switches is the line of /proc/PID/status that counts how often the process began to wait; nil when it is not there.
+func switches(pid int) []byte {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	_, rest, found := bytes.Cut(text, []byte("\nvoluntary_ctxt_switches:"))
+	if err != nil || !found {
+		return nil
+	}
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	return line
 }

@@ -401,7 +401,6 @@ func (o *output) look(progress func(stdout, stderr int64)) {
 	o.outGiven = relieve(o.c.Out, o.outStart, o.outGiven, out)
 	o.errGiven = relieve(o.c.Err, o.errStart, o.errGiven, err)
 	if progress != nil {
-		o.c.Nudge()
 		progress(out-o.outStart, err-o.errStart)
 	}
 }

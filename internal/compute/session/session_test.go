@@ -331,6 +331,33 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// TestUndisturbed: to look at a running evaluation disturbs none of its system calls; what it printed before it computes
+// or sleeps is seen all the same.
+func TestUndisturbed(t *testing.T) {
+	w := open(t, nil)
+	watched := func(source, printed string) {
+		t.Helper()
+		run := w.Start(Request{Source: source, Timeout: 20 * time.Second, Progress: func(int64, int64) {}})
+		seen := false
+		for !run.Wait(w.ctx, 10*time.Millisecond) {
+			seen = w.Progress().Stdout.Head == printed || seen
+		}
+		r, err := run.Result()
+		if err != nil || r.Err != nil {
+			t.Errorf("%s: %+v %v", source, r.Err, err)
+		}
+		if printed != "" && !seen {
+			t.Errorf("%s: nothing was seen", source)
+		}
+	}
+	watched(`let child = Unix.create_process "sleep" [| "sleep"; "0.3" |] Unix.stdin Unix.stdout Unix.stderr;;
+		let ended = snd (Unix.waitpid [] child);;`, "")
+	watched("let pipe = Unix.pipe ();; Unix.select [ fst pipe ] [] [] 0.3;;", "")
+	watched("for _ = 1 to 300 do ignore (Unix.select [ fst pipe ] [] [] 0.001) done;;", "")
+	watched("print_string \"a\"; Unix.sleepf 0.3;;", "a")
+	watched("let () = print_string \"b\"; let t = Sys.time () in while Sys.time () < t +. 0.3 do () done;;", "b")
+}
+
 // TestDeaths: whatever ends the process, the state from before comes back and the reply says so.
 func TestDeaths(t *testing.T) {
 	for _, c := range []struct{ name, source, message string }{
