@@ -658,7 +658,8 @@ func (c *Child) processes() int {
 	c.mu.Lock()
 	groups := slices.Clone(c.groups)
 	c.mu.Unlock()
-	return len(c.kin.members(groups))
+	members, _ := c.kin.members(groups)
+	return len(members)
 }
 
 // strike kills the processes of the session but for those that wait: the keeper has its state.
@@ -724,7 +725,7 @@ func (c *Child) Retire(successor *Child) {
 	groups = append(groups[:len(groups):len(groups)], waiting...)
 	c.dismiss(groups, waiting)
 	heirs = slices.DeleteFunc(heirs, func(k *kin) bool {
-		if len(k.members(nil)) > 0 {
+		if members, _ := k.members(nil); len(members) > 0 {
 			return false
 		}
 		k.end(nil)

@@ -41,14 +41,15 @@ func processes() map[int]relation {
 	return table
 }
 
-// hasVariable tells whether the process was started with NAME=VALUE in its environment.
-func hasVariable(pid int, variable string) bool {
+// hasVariable tells whether the process was started with NAME=VALUE in its environment, and whether it shows none: a
+// process that is becoming another program does so for a moment.
+func hasVariable(pid int, variable string) (has, bare bool) {
 	environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
-		return false
+		return false, false
 	}
 	v := []byte(variable + "\x00")
-	return bytes.HasPrefix(environ, v) || bytes.Contains(environ, append([]byte{0}, v...))
+	return bytes.HasPrefix(environ, v) || bytes.Contains(environ, append([]byte{0}, v...)), len(environ) == 0
 }
 
 // nextZombie is a dead child that nobody has collected yet, 0 for none.

@@ -29,10 +29,10 @@ func processes() map[int]relation {
 	return table
 }
 
-// hasVariable tells whether the process was started with NAME=VALUE in its environment.
-func hasVariable(pid int, variable string) bool {
+// hasVariable tells whether the process was started with NAME=VALUE in its environment, and whether it shows none.
+func hasVariable(pid int, variable string) (has, bare bool) {
 	environ, err := (&process.Process{Pid: int32(pid)}).Environ()
-	return err == nil && slices.Contains(environ, variable)
+	return err == nil && slices.Contains(environ, variable), err == nil && len(environ) == 0
 }
 
 // nextZombie is 0: the children of a dead child are not this process's here.
