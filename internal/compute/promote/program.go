@@ -3,6 +3,7 @@ package promote
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 )
@@ -11,34 +12,30 @@ import (
 type program struct {
 	phrases   []string // OCaml only; a directive is a comment
 	libraries []string // of #require
+	folders   []string // of #directory, the last first, where used files are looked for
 	topup     bool     // module Topup is mentioned
 }
 
 var (
 	directive = regexp.MustCompile(`^#([a-z_]+)\s*(?:"((?:[^"\\]|\\.)*)")?[^;]*;;\s*$`)
 	comment   = regexp.MustCompile(`^(?:\s|\(\*[^*]*\*\))+`)
+	// lineDirective is a directive in a file, where it may lack its end. Other lines that begin with # call a method.
+	lineDirective = regexp.MustCompile(`^#(require|use|mod_use|directory|load|load_rec|cd|thread|list|show|install_printer|remove_printer|` +
+		`print_depth|print_length|warnings|warn_error|labels|principal|rectypes|predicates|camlp4[or])\b\s*(?:"((?:[^"\\]|\\.)*)"\s*(?:;;)?|[^;"]*;;)\s*$`)
 )
+
+// mostNested bounds files that use files: one may use itself.
+const mostNested = 20
 
 // read sorts the phrases: packages become libraries, a used file its content, other directives comments.
 func read(phrases []string) program {
 	var p program
 	for _, text := range phrases {
 		bare := comment.ReplaceAllString(text, "")
-		m := directive.FindStringSubmatch(bare)
-		switch {
-		case m == nil:
+		if m := directive.FindStringSubmatch(bare); m != nil {
+			p.phrases = append(p.phrases, p.meaning(bare, m[1], m[2], 0))
+		} else {
 			p.phrases = append(p.phrases, text)
-		case m[1] == "require":
-			p.libraries = append(p.libraries, strings.FieldsFunc(m[2], func(r rune) bool { return r == ',' || r == ' ' })...)
-			p.phrases = append(p.phrases, remark(bare))
-		case m[1] == "use":
-			if used, err := os.ReadFile(m[2]); err == nil {
-				p.phrases = append(p.phrases, fmt.Sprintf("# 1 %q\n%s\n", m[2], strings.TrimSuffix(string(used), "\n")))
-			} else {
-				p.phrases = append(p.phrases, remark(bare))
-			}
-		default:
-			p.phrases = append(p.phrases, remark(bare))
 		}
 		if strings.Contains(text, "Topup.") {
 			p.topup = true
@@ -46,6 +43,57 @@ func read(phrases []string) program {
 	}
 	p.libraries = unique(p.libraries)
 	return p
+}
+
+// meaning is what a directive is in a program: the content of a file, or else a comment.
+func (p *program) meaning(text, name, argument string, nested int) string {
+	switch name {
+	case "require":
+		p.libraries = append(p.libraries, strings.FieldsFunc(argument, func(r rune) bool { return r == ',' || r == ' ' })...)
+	case "directory":
+		p.folders = append([]string{argument}, p.folders...)
+	case "use":
+		if used, ok := p.used(argument, nested); ok {
+			return used
+		}
+	case "mod_use":
+		if used, ok := p.used(argument, nested); ok {
+			return fmt.Sprintf("module %s = struct\n%send\n", moduleOf(argument), used)
+		}
+	}
+	return remark(text)
+}
+
+// used is the content of a used file. Its directives mean what they do in the session.
+func (p *program) used(path string, nested int) (string, bool) {
+	text, err := os.ReadFile(path)
+	for i := 0; err != nil && i < len(p.folders) && !filepath.IsAbs(path); i++ {
+		text, err = os.ReadFile(filepath.Join(p.folders[i], path))
+	}
+	if err != nil || nested == mostNested {
+		return "", false
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# 1 %q\n", path)
+	for i, line := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {
+		m := lineDirective.FindStringSubmatch(line)
+		if m == nil {
+			b.WriteString(line + "\n")
+			continue
+		}
+		b.WriteString(p.meaning(line, m[1], m[2], nested+1))
+		fmt.Fprintf(&b, "# %d %q\n", i+2, path)
+	}
+	return b.String(), true
+}
+
+// moduleOf is the module that #mod_use makes of a file: its name up to the first dot.
+func moduleOf(path string) string {
+	name, _, _ := strings.Cut(filepath.Base(path), ".")
+	if name == "" {
+		return "_"
+	}
+	return strings.ToUpper(name[:1]) + name[1:]
 }
 
 // remark keeps a directive as a comment.
@@ -57,6 +105,11 @@ func remark(text string) string {
 	return "(* " + text + " *)\n"
 }
 
+// place says that what follows text is where it is, after files whose lines had other names.
+func place(text string) string {
+	return fmt.Sprintf("# %d \"main.ml\"\n", strings.Count(text, "\n")+2)
+}
+
 // verbatim is the log itself.
 func (p program) verbatim() string {
 	var b strings.Builder
@@ -65,8 +118,15 @@ func (p program) verbatim() string {
 		if !strings.HasSuffix(text, "\n") {
 			b.WriteByte('\n')
 		}
+		if fromFile(text) {
+			b.WriteString(place(b.String()))
+		}
 	}
 	return b.String()
+}
+
+func fromFile(text string) bool {
+	return strings.HasPrefix(text, "# 1 ") || strings.HasPrefix(text, "module ") && strings.Contains(text, "\n# 1 ")
 }
 
 // wrapped has each phrase in a module that is opened after it: a later definition of a name, a type or a module hides
@@ -84,5 +144,6 @@ func (p program) wrapped() string {
 		}
 		fmt.Fprintf(&b, "%s\nend open Phrase%d_\n", strings.TrimSpace(text), i+1)
 	}
+	b.WriteString(place(b.String()))
 	return b.String()
 }

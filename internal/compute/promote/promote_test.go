@@ -31,13 +31,37 @@ func TestProgram(t *testing.T) {
 	if strings.Join(p.libraries, " ") != "str unix" {
 		t.Error(p.libraries)
 	}
-	want := "(* #require \"str, unix\" *)\n(* #require \"str\" *)\n(* #print_depth 5 *)\n# 1 \"" + used + "\"\nlet from_file = 1\n" +
+	want := "(* #require \"str, unix\" *)\n(* #require \"str\" *)\n(* #print_depth 5 *)\n# 1 \"" + used + "\"\nlet from_file = 1\n# 7 \"main.ml\"\n" +
 		"let x = \"#require \\\"no\\\";;\";;\n(* #install_printer pp *)\nlet f o = o#get;;\n"
 	if got := p.verbatim(); got != want {
 		t.Errorf("%s", got)
 	}
 	if got := p.wrapped(); !strings.Contains(got, "module Phrase7_ = struct\n# 1 \"phrase[7]\"\nlet f o = o#get;;\nend open Phrase7_\n") {
 		t.Errorf("%s", got)
+	}
+}
+
+// TestUsedFiles: what a used file says to the toplevel is meant for the program too, and a module of a file is one.
+func TestUsedFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		os.WriteFile(path, []byte(text), 0o600)
+		return path
+	}
+	inner := write("inner.extra.ml", "let v = 1\n")
+	write("outer.ml", "#require \"str\"\n#mod_use \""+inner+"\";;\nlet o = obj\n#print_depth 5;;\n#call 3\n")
+	loop := write("loop.ml", "")
+	write("loop.ml", "#use \""+loop+"\";;\n")
+	p := read([]string{"#directory \"" + dir + "\";;\n", "#use \"outer.ml\";;\n", "#use \"" + loop + "\";;\n", "let last = 2;;\n"})
+	want := "(* #directory \"" + dir + "\" *)\n# 1 \"outer.ml\"\n(* #require \"str\" *)\n# 2 \"outer.ml\"\n" +
+		"module Inner = struct\n# 1 \"" + inner + "\"\nlet v = 1\nend\n# 3 \"outer.ml\"\nlet o = obj\n(* #print_depth 5 *)\n# 5 \"outer.ml\"\n#call 3\n# 15 \"main.ml\"\n"
+	if got := p.verbatim(); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "let last = 2;;\n") {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	if strings.Join(p.libraries, " ") != "str" {
+		t.Error(p.libraries)
 	}
 }
 

@@ -59,6 +59,33 @@ func TestPromote(t *testing.T) {
 	}
 }
 
+// TestPromoteFiles: the files that a session used are in its program; an error of the entry is one of the program.
+func TestPromoteFiles(t *testing.T) {
+	w := open(t, nil)
+	write := func(name, text string) string {
+		path := filepath.Join(w.dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	w.value("#mod_use \"" + write("one.ml", "let v = 40\n") + "\";;")
+	w.value("#use \"" + write("two.ml", "#require \"str\"\nlet two = if Str.string_match (Str.regexp \"a\") \"a\" 0 then 2 else 0\n") + "\";;")
+	w.value("let main () = print_int (One.v + two);; let main () = main ();;")
+	out := filepath.Join(w.dir, "out")
+	r, err := w.Promote(w.ctx, "main", out, nil)
+	if err != nil || !r.OK {
+		t.Fatalf("%v\n%s", err, r.BuildLog)
+	}
+	if got, err := exec.Command(r.BinaryPath).Output(); err != nil || string(got) != "42" {
+		t.Errorf("%q %v", got, err)
+	}
+	r, err = w.Promote(w.ctx, "nosuch", out, nil)
+	if err != nil || r.OK || !strings.Contains(r.BuildLog, "File \"main.ml\"") {
+		t.Errorf("%v %s", err, r.BuildLog)
+	}
+}
+
 // TestPromoteWithoutDune builds through ocamlfind.
 func TestPromoteWithoutDune(t *testing.T) {
 	w := open(t, nil)
