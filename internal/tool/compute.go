@@ -60,8 +60,7 @@ type Computer struct {
 	closed    bool
 	local     *session.Session
 	opening   map[string]*opening
-	resumed   map[*session.Session]*session.Recovery // to be told with the next reply
-	displaced map[*session.Session]bool              // of whose log this was told
+	displaced map[*session.Session]bool // of whose log this was told
 	runs      []*run
 	lastRun   int
 	runStamp  string
@@ -101,7 +100,7 @@ func NewComputer(ctx context.Context, o ComputeOptions) (*Computer, error) {
 	engines = slices.Insert(slices.Delete(engines, first, first+1), 0, status)
 	c := &Computer{
 		folder: o.Folder, engines: engines,
-		opening: map[string]*opening{}, resumed: map[*session.Session]*session.Recovery{}, displaced: map[*session.Session]bool{},
+		opening: map[string]*opening{}, displaced: map[*session.Session]bool{},
 		runStamp: stamp(time.Now()),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())

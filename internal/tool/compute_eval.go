@@ -71,7 +71,7 @@ func (c *Computer) one(ctx context.Context, r *run, engineName string, do func(*
 	if err != nil {
 		return nil, err
 	}
-	resumed := c.takeResumed(s)
+	resumed := s.TakeResumed()
 	note := c.takeDisplaced(s)
 	result, err := do(s)
 	if err != nil {
@@ -133,7 +133,7 @@ func (c *Computer) evalBatch(ctx context.Context, call Call) (Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		resumed := c.takeResumed(s)
+		resumed := s.TakeResumed()
 		results, err := s.EvalBatch(ctx, sources, limit)
 		if err != nil && len(results) == 0 {
 			return nil, err
@@ -178,7 +178,7 @@ func (c *Computer) restore(ctx context.Context, call Call) (Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.takeResumed(s) // it is replaced
+		s.TakeResumed() // it is replaced
 		result, err := s.Restore(ctx, label)
 		if err != nil {
 			return nil, err

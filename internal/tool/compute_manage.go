@@ -64,7 +64,7 @@ type envReply struct {
 func (c *Computer) env(ctx context.Context, call Call) (Result, error) {
 	name := nameOf(call)
 	var found []engine.Binding
-	s, err := c.patient(ctx, name, "", func(ctx context.Context, s *session.Session) (err error) {
+	s, err := c.patient(ctx, name, c.known, func(ctx context.Context, s *session.Session) (err error) {
 		found, err = s.Env(ctx, call.Flag("all"), call.Text("filter"))
 		return err
 	})
@@ -72,7 +72,7 @@ func (c *Computer) env(ctx context.Context, call Call) (Result, error) {
 		return Result{}, err
 	}
 	slices.SortStableFunc(found, func(a, b engine.Binding) int { return strings.Compare(a.Name, b.Name) })
-	resumed := recoveredOf(c.takeResumed(s))
+	resumed := recoveredOf(s.TakeResumed())
 	reply := envReply{standing: standingOf(name, s), Bindings: []json.RawMessage{}, Matched: len(found), Recovered: resumed != nil, Recovery: resumed}
 	var b strings.Builder
 	if resumed != nil {
@@ -109,14 +109,14 @@ type lookupReply struct {
 func (c *Computer) lookup(ctx context.Context, call Call) (Result, error) {
 	name := nameOf(call)
 	var found *engine.Binding
-	s, err := c.patient(ctx, name, "", func(ctx context.Context, s *session.Session) (err error) {
+	s, err := c.patient(ctx, name, c.known, func(ctx context.Context, s *session.Session) (err error) {
 		found, err = s.Lookup(ctx, call.Text("name"))
 		return err
 	})
 	if err != nil {
 		return Result{}, err
 	}
-	resumed := recoveredOf(c.takeResumed(s))
+	resumed := recoveredOf(s.TakeResumed())
 	reply := lookupReply{standing: standingOf(name, s), Found: found != nil, Recovered: resumed != nil, Recovery: resumed}
 	text := "not found; env lists the names\n"
 	if found != nil {
@@ -134,8 +134,8 @@ type resetReply struct {
 
 func (c *Computer) reset(ctx context.Context, call Call) (Result, error) {
 	name := nameOf(call)
-	s, err := c.patient(ctx, name, "", func(ctx context.Context, s *session.Session) error {
-		c.takeResumed(s)
+	s, err := c.patient(ctx, name, c.emptied, func(ctx context.Context, s *session.Session) error {
+		s.TakeResumed()
 		return s.Reset(ctx)
 	})
 	if err != nil {
@@ -160,7 +160,7 @@ func (c *Computer) checkpoint(ctx context.Context, call Call) (Result, error) {
 	}
 	name := nameOf(call)
 	reply := checkpointReply{OK: true, Label: label}
-	s, err := c.patient(ctx, name, "", func(ctx context.Context, s *session.Session) (err error) {
+	s, err := c.patient(ctx, name, c.known, func(ctx context.Context, s *session.Session) (err error) {
 		reply.Path, err = s.Checkpoint(ctx, label)
 		return err
 	})
@@ -235,7 +235,7 @@ func (c *Computer) start(ctx context.Context, call Call) (Result, error) {
 			notes = append(notes, note)
 		}
 		r.session.Store(s)
-		return startResult{s, request.Pool, c.takeResumed(s), notes}, nil
+		return startResult{s, request.Pool, s.TakeResumed(), notes}, nil
 	})
 	return c.collect(ctx, call, r)
 }

@@ -72,6 +72,10 @@ func (c *Computer) session(ctx context.Context, name, engineName string) (*sessi
 		}
 		request.Pool = entry.Pool
 	}
+	return c.opened(ctx, request)
+}
+
+func (c *Computer) opened(ctx context.Context, request pool.StartRequest) (*session.Session, error) {
 	o := c.open(request)
 	select {
 	case <-o.done:
@@ -79,6 +83,29 @@ func (c *Computer) session(ctx context.Context, name, engineName string) (*sessi
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// known is session for a call that names no engine.
+func (c *Computer) known(ctx context.Context, name string) (*session.Session, error) {
+	return c.session(ctx, name, "")
+}
+
+// emptied returns a running session whose state is of no interest. One that does
+// not run begins without its log, also when that is being evaluated and no run
+// waits for it any more: the log may have no end.
+func (c *Computer) emptied(ctx context.Context, name string) (*session.Session, error) {
+	if s := c.live(name); s != nil {
+		return s, nil
+	}
+	if _, known := c.registered(name); !known && name != "" {
+		return nil, c.unknown(name)
+	}
+	c.mu.Lock()
+	if o := c.opening[name]; o != nil {
+		o.cancel()
+	}
+	c.mu.Unlock()
+	return c.opened(ctx, pool.StartRequest{Name: name})
 }
 
 // sessionOf names the session of an engine that is not the default one: the engine's
@@ -155,8 +182,12 @@ func (c *Computer) open(r pool.StartRequest) *opening {
 // started starts a session and notes what of an earlier server came back. A
 // session that runs but could not be registered is a started one, with a note.
 func (c *Computer) started(ctx context.Context, r pool.StartRequest) (s *session.Session, note string, err error) {
-	if r.Name == "" {
-		if s, err = c.pool.Local(ctx); err == nil {
+	if r.Name == "" || !r.Resume {
+		open := c.pool.Local
+		if !r.Resume {
+			open = func(ctx context.Context) (*session.Session, error) { return c.pool.Anew(ctx, r.Name) }
+		}
+		if s, err = open(ctx); err == nil && r.Name == "" {
 			c.mu.Lock()
 			c.local = s
 			c.mu.Unlock()
@@ -170,11 +201,6 @@ func (c *Computer) started(ctx context.Context, r pool.StartRequest) (s *session
 	if err != nil {
 		return nil, "", err
 	}
-	if n := s.Log().Len(); n > 0 {
-		c.mu.Lock()
-		c.resumed[s] = &session.Recovery{Cause: "server had ended", By: session.ByReplay, Generation: s.Status().Generation, Replayed: n}
-		c.mu.Unlock()
-	}
 	return s, note, nil
 }
 
@@ -182,15 +208,6 @@ func (c *Computer) started(ctx context.Context, r pool.StartRequest) (s *session
 func isRegistry(err error) bool {
 	var registry *pool.RegistryError
 	return errors.As(err, &registry)
-}
-
-// takeResumed returns once what came back when the session was opened.
-func (c *Computer) takeResumed(s *session.Session) *session.Recovery {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := c.resumed[s]
-	delete(c.resumed, s)
-	return r
 }
 
 // takeDisplaced says once that another server has the session's log.
@@ -204,8 +221,8 @@ func (c *Computer) takeDisplaced(s *session.Session) string {
 	return "another server is using a session of this name: this one is separate, with its log in " + s.Log().Path()
 }
 
-// patient bounds a short call on a session that may be at work.
-func (c *Computer) patient(ctx context.Context, name, engineName string, ask func(context.Context, *session.Session) error) (*session.Session, error) {
+// patient bounds a short call on a session that may be at work. find opens the session where it does not run.
+func (c *Computer) patient(ctx context.Context, name string, find func(context.Context, string) (*session.Session, error), ask func(context.Context, *session.Session) error) (*session.Session, error) {
 	bounded, cancel := context.WithTimeout(ctx, defaultWait*time.Second)
 	defer cancel()
 	c.mu.Lock()
@@ -214,7 +231,7 @@ func (c *Computer) patient(ctx context.Context, name, engineName string, ask fun
 	s := c.live(name)
 	err := before.wait(bounded)
 	if err == nil {
-		s, err = c.session(bounded, name, engineName)
+		s, err = find(bounded, name)
 	}
 	if err == nil {
 		err = ask(bounded, s)
@@ -230,7 +247,7 @@ func (c *Computer) patient(ctx context.Context, name, engineName string, ask fun
 
 func (c *Computer) busy(name string, s *session.Session) error {
 	if s == nil {
-		return &ComputeError{"busy", fmt.Sprintf("session %s is still being started: its log is evaluated again", shown(name)), "call again, or cancel it"}
+		return &ComputeError{"busy", fmt.Sprintf("session %s is still being started: its log is evaluated again", shown(name)), "call again; or cancel it: reset begins without the log then, which restore previous evaluates"}
 	}
 	st := s.Status()
 	return &ComputeError{"busy", fmt.Sprintf("session %s has been evaluating for %.0f s", shown(name), time.Since(st.Since).Seconds()), "poll waits for it, cancel stops it; other sessions are free"}

@@ -67,6 +67,47 @@ func TestServersRestart(t *testing.T) {
 	}
 }
 
+// TestEndlessLog: a log whose evaluation has no end keeps nobody from a session: reset begins without it, and it is not
+// lost.
+func TestEndlessLog(t *testing.T) {
+	t.Parallel()
+	state := t.TempDir()
+	c := begin(t, state)
+	c.value("let a = 1")
+	c.value("var a = 1", arguments{"engine": "javascript"})
+	c.ok("start_local_session", arguments{"session": "w"})
+	c.value("let a = 1", arguments{"session": "w"})
+	c.Close(bed.Patience)
+	endless := []struct{ session, file, log string }{
+		{"local", "local.ml", "let a = 2;;\nwhile true do () done;;\n"},
+		{"javascript", "sessions/javascript.js", "var a = 2;\nwhile (true) {}\n"},
+	}
+	for _, e := range endless {
+		if err := os.WriteFile(filepath.Join(state, e.file), []byte(e.log), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c = begin(t, state)
+	for _, e := range endless {
+		if o := c.ok("eval", arguments{"source": "a", "session": e.session, "wait": 0.3}); o.text("state") != "opening" {
+			t.Errorf("%v", o)
+		}
+		c.ok("cancel", arguments{"session": e.session})
+		c.ok("reset", arguments{"session": e.session})
+		c.want("a value after the reset", c.value("40 + 2", arguments{"session": e.session}), "42")
+		if b, err := os.ReadFile(filepath.Join(state, e.file+".1")); string(b) != e.log {
+			t.Errorf("the old log: %q %v", b, err)
+		}
+	}
+	// A session that nobody has used since the server began loses nothing by it either.
+	c.ok("reset", arguments{"session": "w"})
+	if left := c.ok("env", arguments{"session": "w"}).list("bindings"); len(left) != 0 {
+		t.Errorf("there is %v", left)
+	}
+	c.ok("restore", arguments{"session": "w", "label": "previous"})
+	c.want("a restored value", c.value("a", arguments{"session": "w"}), "1")
+}
+
 func TestTwoServers(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
@@ -147,6 +188,28 @@ func TestPrewarmAndPool(t *testing.T) {
 	}
 	if code, message := c.refused("eval", arguments{"source": "1", "session": "p", "engine": "javascript"}); code != "invalid_call" || !strings.Contains(message, "ocaml") {
 		t.Errorf("another engine: %s %s", code, message)
+	}
+}
+
+// TestPoolComesBack: every session of a pool says what came back, whichever is used first.
+func TestPoolComesBack(t *testing.T) {
+	t.Parallel()
+	state := t.TempDir()
+	c := begin(t, state)
+	c.ok("start_local_session", arguments{"session": "w", "pool": 3})
+	names := []string{"w", "w.1", "w.2"}
+	for _, name := range names {
+		c.value("let v = 1", arguments{"session": name})
+	}
+	c.Close(bed.Patience)
+	c = begin(t, state)
+	for _, name := range names {
+		if o := c.eval("v", arguments{"session": name}); o["recovered"] != true || o.object("recovery").number("replayed") != 1 {
+			t.Errorf("%s: %v", name, o)
+		}
+		if o := c.eval("v", arguments{"session": name}); o["recovered"] != nil {
+			t.Errorf("%s again: %v", name, o)
+		}
 	}
 }
 

@@ -99,13 +99,17 @@ func (p *Pool) Language(name string) (engine.Language, error) {
 
 // Local returns the default session, started at the first use.
 func (p *Pool) Local(ctx context.Context) (*session.Session, error) {
+	return p.openLocal(ctx, p.o.Resume)
+}
+
+func (p *Pool) openLocal(ctx context.Context, resume bool) (*session.Session, error) {
 	return p.open(ctx, "", func() (session.Options, error) {
 		lang, err := p.Language("")
 		if err != nil {
 			return session.Options{}, err
 		}
 		o := p.options("", lang)
-		o.LogPath, o.Resume = withExtension(p.o.LogPath, lang), p.o.Resume
+		o.LogPath, o.Resume = withExtension(p.o.LogPath, lang), resume
 		return o, nil
 	})
 }
@@ -400,6 +404,27 @@ func (p *Pool) Restart(ctx context.Context, name string) error {
 	defer cancel()
 	p.stop(name)
 	return p.launch(ctx, entry, false)
+}
+
+// Anew opens a session that does not run, the default one for "", and evaluates no log of an earlier run: that is put
+// aside. A session that runs is returned as it is.
+func (p *Pool) Anew(ctx context.Context, name string) (*session.Session, error) {
+	if name == "" {
+		return p.openLocal(ctx, false)
+	}
+	if p.live(name) {
+		return p.Session(name)
+	}
+	entry, known := p.registry.get(name)
+	if !known {
+		return p.Session(name)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, StartLimit, errStartLimit)
+	defer cancel()
+	if err := p.launch(ctx, entry, false); err != nil {
+		return nil, err
+	}
+	return p.Session(name)
 }
 
 func (p *Pool) stop(name string) {

@@ -105,6 +105,7 @@ type Session struct {
 	nextRun    uint64
 	live       *output // of the running evaluation
 	closed     bool
+	resumption *Recovery // what an earlier server left, until it is told
 }
 
 // Open starts a session. A failing prewarm file is an *Error or *PrewarmError and leaves nothing behind.
@@ -256,6 +257,21 @@ func (s *Session) resumed(ctx context.Context, text string, reply engine.Reply, 
 	if err != nil {
 		s.recoverFrom(ctx, err)
 	}
+	if n := s.log.Len(); n > 0 {
+		back := &Recovery{Cause: "server had ended", By: ByReplay, Generation: s.Status().Generation, Replayed: n}
+		s.mu.Lock()
+		s.resumption = back
+		s.mu.Unlock()
+	}
+}
+
+// TakeResumed returns once how the state that an earlier server left came back; nil where there was none.
+func (s *Session) TakeResumed() *Recovery {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	back := s.resumption
+	s.resumption = nil
+	return back
 }
 
 // interrupted returns what ended a replay from outside: its caller, a cancel, a signal that somebody sent. It is nil
