@@ -27,21 +27,23 @@ func TestDeaths(t *testing.T) {
 	s.eval("let theirs = 1;;", "session", "other")
 	s.eval("let kept = ref 5;; let big = Array.init 100000 Fun.id;;")
 	s.eval("kept := 6;;")
+	const closed = "closed standard input, output or error"
 	for _, c := range []struct{ source, says string }{
 		{`print_string "last words"; exit 3;;`, "exited with code 3"},
 		{`let s : string = Obj.magic 0 in String.length s;;`, "segmentation fault"},
 		{`Unix.kill (Unix.getpid ()) Sys.sigkill;;`, "kill"},
 		{`Unix.kill (Unix.getpid ()) Sys.sigterm;;`, ""},
 		{`let rec f x = f x in Unix.kill 0 Sys.sigkill;;`, ""},
-		{`close_out stdout;;`, ""},
-		{`close_in stdin;;`, ""},
+		{`close_out stdout;;`, closed},
+		{`close_in stdin;;`, closed},
+		{`Unix.close Unix.stdout; Unix.close Unix.stderr;;`, closed},
 		{`for i = 0 to 20 do try Unix.close (Obj.magic i) with _ -> () done;;`, ""},
 		{`if Unix.fork () = 0 then () else ignore (Unix.wait ());;`, ""},
 		{`ignore (Unix.write_substring (Obj.magic 4) "junk" 0 4);;`, ""},
 		{`let rec grow l = grow (Bytes.make 100_000_000 'x' :: l) in grow [];;`, ""},
 	} {
 		r := s.eval(c.source, "timeout", 10)
-		if c.says != "" && !strings.Contains(r.message(), c.says) {
+		if c.says != "" && !strings.Contains(r.message()+r.Stderr, c.says) {
 			t.Errorf("%s: %s", c.source, r.message())
 		}
 		if strings.Contains(c.source, "last words") && (r.Stdout != "last words" || r.Recovery == nil || r.Recovery.Generation < 2) {
@@ -49,6 +51,9 @@ func TestDeaths(t *testing.T) {
 		}
 		if got := s.value("!kept + big.(99999);;"); got != "100005" {
 			t.Errorf("after %s: %s", c.source, got)
+		}
+		if r := s.eval("print_string \"still\";;"); r.Stdout != "still" {
+			t.Errorf("after %s nothing is printed: %+v", c.source, r)
 		}
 	}
 	if got := s.value("theirs;;", "session", "other"); got != "1" {

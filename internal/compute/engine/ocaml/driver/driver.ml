@@ -91,10 +91,27 @@ let lost_pipes () =
   let same (fd, id) = match Unix.fstat fd with s -> (s.Unix.st_dev, s.Unix.st_ino) = id | exception _ -> false in
   not (List.for_all same pipes)
 
-let lament () =
-  let words = "the evaluation closed or replaced a descriptor from 3 on, with which the session works\n" in
-  (try ignore (Unix.write_substring Unix.stderr words 0 (String.length words)) with _ -> ());
-  die ()
+(* Nor may it close a standard one: channels cannot be opened again, and the next file would be the output's. *)
+let lost_standard () =
+  let closed fd = match Unix.fstat fd with _ -> false | exception _ -> true in
+  List.exists closed [ Unix.stdin; Unix.stdout; Unix.stderr ]
+
+(* Where the last words go that stderr may not take any more. *)
+let last_words = try Some (Unix.dup ~cloexec:true Unix.stderr) with _ -> None
+
+(* check_descriptors ends the process of an evaluation that took what the session works with. *)
+let check_descriptors flush_output =
+  let pipes = lost_pipes () in
+  if pipes || lost_standard () then begin
+    flush_output ();
+    let words =
+      if pipes then "the evaluation closed or replaced a descriptor from 3 on, with which the session works\n"
+      else "the evaluation closed standard input, output or error, with which the session works\n"
+    in
+    let write fd = try Unix.write_substring fd words 0 (String.length words) > 0 with _ -> false in
+    ignore (write Unix.stderr || match last_words with Some fd -> write fd | None -> false);
+    die ()
+  end
 
 let rec read_fully fd b off n =
   if n > 0 then
@@ -1094,6 +1111,7 @@ let batch request =
     | source :: rest ->
         let reply = timed (fun () -> eval (D [ ("seq", I seq); ("source", source) ])) in
         if Unix.getpid () <> !owner then die ();
+        check_descriptors flush_output;
         let more = rest <> [] && field reply "error" = N && not !interrupted in
         let ends =
           [
@@ -1136,10 +1154,7 @@ let rec loop () =
   let reply = serve request in
   (* A process that the session's code forked ends here: it must never answer in its parent's place. *)
   if Unix.getpid () <> !owner then die ();
-  if lost_pipes () then begin
-    flush_output ();
-    lament ()
-  end;
+  check_descriptors flush_output;
   if reply <> N then send reply;
   loop ()
 
