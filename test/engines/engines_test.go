@@ -283,6 +283,20 @@ func (s snapshot) begin() time.Time {
 type list struct {
 	Snapshot snapshot
 	Data     []resource
+	Next     int `json:"next_offset"`
+}
+
+// everything lists all of a new snapshot, page by page: how much is on one depends
+// on the machine that runs the tests.
+func everything(s *bed.Server) list {
+	var all list
+	s.Get("list_resources", bed.Arguments{"max_age_ms": 0, "limit": 1000}, &all)
+	for next := all.Next; next > 0; {
+		var page list
+		s.Get("list_resources", bed.Arguments{"snapshot_id": all.Snapshot.ID, "limit": 1000, "offset": next}, &page)
+		all.Data, next = append(all.Data, page.Data...), page.Next
+	}
+	return all
 }
 
 // groupDetails are those of a container.
@@ -375,10 +389,9 @@ func (e expectation) seen(t *testing.T) *bed.Server {
 	s.Handshake("2025-11-25")
 	meter := e.burn.cpuMeter(t)
 	time.Sleep(1100 * time.Millisecond)
-	var all list
-	s.Get("list_resources", bed.Arguments{"max_age_ms": 0, "limit": 1000}, &all)
+	everything(s)
 	time.Sleep(1100 * time.Millisecond)
-	s.Get("list_resources", bed.Arguments{"max_age_ms": 0, "limit": 1000}, &all)
+	all := everything(s)
 	time.Sleep(50 * time.Millisecond)
 	id := all.Snapshot.ID
 	for _, warning := range all.Snapshot.Warnings {
