@@ -96,9 +96,6 @@ let lost_standard () =
   let closed fd = match Unix.fstat fd with _ -> false | exception _ -> true in
   List.exists closed [ Unix.stdin; Unix.stdout; Unix.stderr ]
 
-(* Where the last words go that stderr may not take any more. *)
-let last_words = try Some (Unix.dup ~cloexec:true Unix.stderr) with _ -> None
-
 (* check_descriptors ends the process of an evaluation that took what the session works with. *)
 let check_descriptors flush_output =
   let pipes = lost_pipes () in
@@ -109,7 +106,7 @@ let check_descriptors flush_output =
       else "the evaluation closed standard input, output or error, with which the session works\n"
     in
     let write fd = try Unix.write_substring fd words 0 (String.length words) > 0 with _ -> false in
-    ignore (write Unix.stderr || match last_words with Some fd -> write fd | None -> false);
+    ignore (write Unix.stderr || write Unix.stdout);
     die ()
   end
 
