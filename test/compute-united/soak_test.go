@@ -110,8 +110,13 @@ func (s *soaking) round(number int, d time.Duration) {
 		for _, w := range s.workers {
 			w.check(c)
 		}
-		if after := descriptors(pid); after > before+12 {
-			s.t.Errorf("%d descriptors are open, %d were at the beginning", after, before)
+		// Children that resets and kills have replaced may still be on their way out.
+		after := descriptors(pid)
+		for end := time.Now().Add(bed.Patience); after > before+12 && time.Now().Before(end); after = descriptors(pid) {
+			time.Sleep(50 * time.Millisecond)
+		}
+		if after > before+12 {
+			s.t.Errorf("%d descriptors are open, %d were at the beginning: %v", after, before, kinds(pid))
 		}
 		children = below(pid)
 		if number%3 == 0 {
@@ -188,6 +193,19 @@ func found(root string, wanted func(string, fs.DirEntry) bool) []string {
 func descriptors(pid int) int {
 	open, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	return len(open)
+}
+
+// kinds counts the open descriptors of a process by what they are.
+func kinds(pid int) map[string]int {
+	count := map[string]int{}
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, f := range files {
+		if to, err := os.Readlink(f); err == nil {
+			kind, _, _ := strings.Cut(to, ":[")
+			count[kind]++
+		}
+	}
+	return count
 }
 
 // below lists the processes that descend from one.
