@@ -476,7 +476,9 @@ func TestMouseOfARealTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	term := open(t, 120, 40, playScene+"='Process Focus/x' "+self)
-	screen := term.shows("shop-1", "checkpointer", "▼CPU%")
+	screen := term.stands("the columns where they stay", func(s string) bool {
+		return strings.Contains(s, "shop-1") && strings.Contains(s, "checkpointer") && strings.Contains(s, "▼CPU%")
+	})
 	for y, line := range strings.Split(screen, "\n") {
 		if at := strings.Index(line, "RSS"); at >= 0 {
 			x := len([]rune(line[:at]))
