@@ -51,8 +51,8 @@ fuzz: ## every fuzz target for FUZZTIME
 	test/fuzz $(FUZZTIME)
 
 SOAK ?= 10m
-soak: ## sessions under load and random kills for SOAK (a minute of it is in "make test")
-	TOPSIDE_SOAK=$(SOAK) $(GO) test -count=1 -timeout 0 -run TestSoak -v ./test/compute-united
+soak: ## sessions and hosts under load and random kills for SOAK (a minute of it is in "make test")
+	TOPSIDE_SOAK=$(SOAK) $(GO) test -count=1 -timeout 0 -p 1 -run TestSoak -v ./test/compute-united ./test/fleet
 
 generate: ## the generated documents and snapshots
 	$(GO) generate ./...
