@@ -92,6 +92,7 @@ type Options struct {
 type Fleet struct {
 	o        Options
 	registry *host.Registry
+	gate     *gate
 
 	mu     sync.Mutex
 	links  map[string]*member
@@ -110,7 +111,7 @@ type member struct {
 
 // New makes a fleet. It connects to nothing.
 func New(o Options) (*Fleet, error) {
-	f := &Fleet{o: o, registry: o.Registry, links: map[string]*member{}}
+	f := &Fleet{o: o, registry: o.Registry, gate: newGate(), links: map[string]*member{}}
 	if f.registry == nil {
 		var err error
 		if f.registry, err = host.Open("", host.Topside); err != nil {
@@ -284,7 +285,7 @@ func (f *Fleet) linkFor(name, socket string) (l *link.Link, made bool, err error
 		d.Override = os.Getenv(host.OverrideVariable(name))
 	}
 	o := f.o.Link
-	o.Host, o.Dial, o.Surface, o.Version = name, d.Dial, f.o.Surface, f.o.Version
+	o.Host, o.Dial, o.Admit, o.Surface, o.Version = name, d.Dial, f.gate.enter, f.o.Surface, f.o.Version
 	if f.o.Opened != nil {
 		o.Opened = func(ctx context.Context, call link.Caller, fresh bool) error {
 			return f.o.Opened(ctx, name, call, fresh)
