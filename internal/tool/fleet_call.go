@@ -239,8 +239,12 @@ func (r *remote) collectOrCall(ctx context.Context, t *Tool, call Call, name str
 		raw, err = r.send(ctx, t, call, name, arguments, begun)
 	}
 	var broken *link.BrokenError
-	if errors.As(err, &broken) && broken.Ticket != 0 {
+	var late *link.DeadlineError
+	switch {
+	case errors.As(err, &broken) && broken.Ticket != 0:
 		r.setTicket(key, ticket{broken.Ticket, time.Now().Add(broken.Kept)})
+	case errors.As(err, &late) && late.Ticket != 0:
+		r.setTicket(key, ticket{late.Ticket, time.Now().Add(late.Kept)})
 	}
 	if err != nil {
 		return Result{}, err

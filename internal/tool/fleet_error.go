@@ -108,7 +108,9 @@ func (h *Hosts) farError(tool, name string, err error) error {
 		return &FleetError{"unreachable", says, connectHint(name, connect)}
 	case errors.Is(err, fleet.ErrLocal):
 		return &ArgumentError{Tool: tool, Argument: hostArgument, Message: "names this machine; it must be another one"}
-	case errors.As(err, &deadline) && errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, &deadline) && deadline.Ticket != 0:
+		return &FleetError{"timeout", says, collectHint(tool, name, deadline.Kept)}
+	case errors.Is(err, context.DeadlineExceeded):
 		return &FleetError{"timeout", says, "list_hosts check=true tells whether the host answers; other hosts are not affected"}
 	case errors.Is(err, context.Canceled):
 		return err
@@ -156,18 +158,21 @@ func (h *Hosts) versionOf(name string) string {
 }
 
 func brokenHint(tool, name string, e *link.BrokenError) string {
-	collect := ""
 	if e.Ticket != 0 {
-		collect = fmt.Sprintf("the same call again collects this reply (for %v)", e.Kept.Round(time.Second))
-		if tool == "eval" || tool == "eval_batch" {
-			collect += fmt.Sprintf("; or poll with host %s", name)
-		}
-		return collect
+		return collectHint(tool, name, e.Kept)
 	}
 	if e.Work == link.Ended || e.Work == link.Lost {
 		return "the host restores its sessions from their logs at the next call"
 	}
 	return "call again; it connects by itself"
+}
+
+func collectHint(tool, name string, kept time.Duration) string {
+	hint := fmt.Sprintf("the same call again collects this reply (for %v)", kept.Round(time.Second))
+	if tool == "eval" || tool == "eval_batch" {
+		hint += fmt.Sprintf("; or poll with host %s", name)
+	}
+	return hint
 }
 
 func connectHint(name string, e *link.ConnectError) string {

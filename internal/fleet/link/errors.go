@@ -83,10 +83,13 @@ func (e *ConnectError) Unwrap() error { return e.Cause }
 
 // DeadlineError is a call that was given up by this side.
 type DeadlineError struct {
-	Host  string
-	After time.Duration
-	Work  Work
-	Err   error // the context's
+	Host   string
+	After  time.Duration
+	Work   Work
+	Silent time.Duration // for how long the far side has given no sign of life; 0 if it has
+	Ticket uint64        // for Link.Collect, where the far side is silent; 0 if the reply cannot be had
+	Kept   time.Duration // how long the reply is kept there
+	Err    error         // the context's
 }
 
 func (e *DeadlineError) Error() string {
@@ -94,13 +97,21 @@ func (e *DeadlineError) Error() string {
 	if e.After > 0 {
 		what = fmt.Sprintf("no answer in %v", e.After.Round(time.Millisecond))
 	}
-	switch e.Work {
-	case NotStarted:
+	if e.Silent > 0 {
+		what += fmt.Sprintf(", and no sign of life for %v", e.Silent.Round(time.Second))
+	}
+	switch {
+	case e.Work == NotStarted:
 		what += "; the call was not made"
-	case GoesOn:
+	case e.Work == GoesOn:
 		what += "; the work goes on there"
+	case e.Ticket != 0:
+		what += "; whether the work had begun is not known; if so, it goes on there"
 	default:
 		what += "; the host was told to cancel it"
+	}
+	if e.Ticket != 0 {
+		what += fmt.Sprintf(", and its reply is kept for %v", e.Kept)
 	}
 	return fmt.Sprintf("remote %s: %s", e.Host, what)
 }

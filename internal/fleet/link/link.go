@@ -36,6 +36,12 @@ const (
 
 	firstBackoff = 500 * time.Millisecond
 	maxBackoff   = 30 * time.Second
+	// probeAfter is how long a call waits before the far side is asked whether it is
+	// there, sooner than at the next ping; and how often while something is awaited.
+	probeAfter = 4 * time.Second
+	// silentAfter is how long a ping is without an answer before the far side counts
+	// as silent.
+	silentAfter = 2 * time.Second
 	// waitOut is how much of a backoff a call waits for, rather than fail at once.
 	waitOut = 2 * time.Second
 
@@ -64,10 +70,14 @@ type Options struct {
 	Requests func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
 	// Notifications, if set, sees what the far side tells. It must not block.
 	Notifications func(method string, params json.RawMessage)
+	// Admit, if set, waits until a connection may be made; done is called when it has
+	// been made, or not. The wait is not part of ConnectWait.
+	Admit func(ctx context.Context) (done func(), err error)
 	// ConnectWait bounds the making of a connection: 20 s if zero.
 	ConnectWait time.Duration
 	// Ping is how often the far side is asked whether it is there, Patience how long
-	// it may take to say so: 15 s and 45 s if zero. Only towards a daemon of topside.
+	// it may take to say so: 15 s and 45 s if zero. Only towards a daemon of topside,
+	// which is asked more often while something is awaited of it.
 	Ping, Patience time.Duration
 	// MaxMessage bounds a message, in bytes: frame.DefaultMax if zero.
 	MaxMessage int
@@ -184,7 +194,9 @@ func (l *Link) Host() string { return l.o.Host }
 // Call makes a call and waits for its result. It connects if there is no
 // connection. Errors: *RemoteError is the far side's own; *ConnectError means that
 // the call was never made; *BrokenError says whether the work goes on;
-// *DeadlineError is the end of ctx, with which the call is cancelled over there.
+// *DeadlineError is the end of ctx, with which the call is cancelled over there, as
+// far as the far side gives a sign of life: of one that is silent it cannot be known
+// whether it hears that, and the call goes on as after a break.
 func (l *Link) Call(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	for tried := false; ; tried = true {
 		s, err := l.session(ctx, false)
@@ -229,11 +241,21 @@ func (l *Link) callOn(ctx context.Context, s *session, method string, params jso
 		return nil, &BrokenError{Host: l.o.Host, Work: NotStarted, Cause: err}
 	}
 	onItsWay(ctx)
+	if s.conn.Framed {
+		probe := time.AfterFunc(probeAfter, s.probe)
+		defer probe.Stop()
+	}
 	s.readFor(ctx, c)
 	select {
 	case out := <-c.done:
 		return out.result()
 	case <-ctx.Done():
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		if left := l.leave(s, c); left != nil {
+			left.After, left.Err = time.Since(began), ctx.Err()
+			return nil, left
+		}
 	}
 	l.mu.Lock()
 	acked := c.acked
@@ -250,6 +272,24 @@ func (l *Link) callOn(ctx context.Context, s *session, method string, params jso
 		work = Cancelling
 	}
 	return nil, &DeadlineError{Host: l.o.Host, After: time.Since(began), Work: work, Err: ctx.Err()}
+}
+
+// leave gives up waiting for a call of a far side that is silent: its reply is kept
+// as after a break. nil if the far side is not, or keeps nothing.
+func (l *Link) leave(s *session, c *call) *DeadlineError {
+	silent := s.silent()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if silent == 0 || l.calls[c.id] != c || l.closed || !s.can(frame.CanResume) {
+		return nil
+	}
+	work := Unknown
+	if c.acked {
+		work = GoesOn
+	}
+	s.awaiting.Add(-1)
+	l.keepLate(c)
+	return &DeadlineError{Host: l.o.Host, Work: work, Silent: silent, Ticket: c.id, Kept: s.kept()}
 }
 
 func (o outcome) result() (json.RawMessage, error) {
@@ -318,21 +358,26 @@ func (l *Link) Collect(ctx context.Context, ticket uint64) (json.RawMessage, err
 	if c == nil {
 		return nil, &BrokenError{Host: l.o.Host, Work: Lost, Cause: errNoTicket}
 	}
-	select {
-	case out := <-c.done:
-		l.dropLate(c)
-		return out.result()
-	default:
-	}
-	if _, err := l.session(ctx, false); err != nil {
-		return nil, err
-	}
-	select {
-	case out := <-c.done:
-		l.dropLate(c)
-		return out.result()
-	case <-ctx.Done():
-		return nil, &DeadlineError{Host: l.o.Host, Work: GoesOn, Err: ctx.Err()}
+	for began := time.Now(); ; {
+		select {
+		case out := <-c.done:
+			l.dropLate(c)
+			return out.result()
+		default:
+		}
+		s, err := l.session(ctx, false)
+		if err != nil {
+			return nil, err
+		}
+		s.probe()
+		select {
+		case out := <-c.done:
+			l.dropLate(c)
+			return out.result()
+		case <-s.Done(): // the next connection may bring it
+		case <-ctx.Done():
+			return nil, &DeadlineError{Host: l.o.Host, After: time.Since(began), Work: GoesOn, Silent: s.silent(), Err: ctx.Err()}
+		}
 	}
 }
 
@@ -413,9 +458,7 @@ func (l *Link) enter(p Phase, reason error) {
 
 // connect makes a connection for all who wait for a.
 func (l *Link) connect(a *attempt) {
-	ctx, cancel := context.WithTimeout(l.ctx, l.o.ConnectWait)
-	defer cancel()
-	s, err := l.open(ctx)
+	s, err := l.openInTurn()
 	l.mu.Lock()
 	l.attempt = nil
 	if err == nil && (l.closed || s.failed()) {
@@ -445,6 +488,20 @@ func (l *Link) connect(a *attempt) {
 	close(a.done)
 }
 
+// openInTurn makes a connection when it may be made.
+func (l *Link) openInTurn() (*session, error) {
+	if l.o.Admit != nil {
+		done, err := l.o.Admit(l.ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, l.o.ConnectWait)
+	defer cancel()
+	return l.open(ctx)
+}
+
 func backoff(failures int) time.Duration {
 	d := firstBackoff
 	for range min(failures-1, 10) {
@@ -471,7 +528,7 @@ func (l *Link) broken(s *session, err error) {
 		}
 		b := &BrokenError{Host: l.o.Host, Work: s.fate(c, err), Cause: err}
 		if (b.Work == GoesOn || b.Work == Unknown) && s.can(frame.CanResume) && !l.closed {
-			b.Ticket, b.Kept = c.id, time.Duration(s.welcome.KeepSeconds)*time.Second
+			b.Ticket, b.Kept = c.id, s.kept()
 			l.keepLate(c)
 		} else {
 			delete(l.calls, c.id)

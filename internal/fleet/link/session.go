@@ -40,6 +40,8 @@ type session struct {
 	welcome frame.Welcome
 	able    map[string]bool
 	latency atomic.Int64
+	asked   atomic.Int64  // when the ping was sent that has no answer yet; 0 if it has
+	probes  chan struct{} // has room for one: the far side is to be asked now
 	ending  atomic.Bool   // the daemon was told to end
 	serving chan struct{} // a place for each request being served
 
@@ -73,7 +75,7 @@ func (l *Link) open(ctx context.Context) (*session, error) {
 	s := &session{
 		l: l, conn: conn, out: frame.NewWriter(conn.Writer), serving: make(chan struct{}, maxServed),
 		turn: frame.NewTurn(), done: make(chan struct{}), gone: make(chan struct{}),
-		asks: map[uint64]chan frame.Note{}, streams: map[uint32]*frame.Stream{},
+		asks: map[uint64]chan frame.Note{}, streams: map[uint32]*frame.Stream{}, probes: make(chan struct{}, 1),
 	}
 	if conn.Framed {
 		s.frames = frame.NewReader(conn.Reader, l.o.MaxMessage)
@@ -441,10 +443,36 @@ func (s *session) answerTo(e frame.Envelope) []byte {
 	return line
 }
 
-// keepAlive asks the daemon now and then whether it is there.
+// probe has the far side asked soon whether it is there.
+func (s *session) probe() {
+	select {
+	case s.probes <- struct{}{}:
+	default:
+	}
+}
+
+// silent is for how long the far side owes the answer to a ping; 0 if it does not, or
+// not for long.
+func (s *session) silent() time.Duration {
+	asked := s.asked.Load()
+	if asked == 0 {
+		return 0
+	}
+	if d := time.Since(time.Unix(0, asked)); d >= silentAfter {
+		return d
+	}
+	return 0
+}
+
+// kept is how long the far side keeps replies.
+func (s *session) kept() time.Duration { return time.Duration(s.welcome.KeepSeconds) * time.Second }
+
+// keepAlive asks the daemon now and then whether it is there: more often while
+// something is awaited of it.
 func (s *session) keepAlive() {
 	for {
 		ctx, cancel := context.WithTimeout(s.ctx, s.l.o.Patience)
+		s.asked.Store(time.Now().UnixNano())
 		err := s.ping(ctx)
 		late := ctx.Err() != nil
 		cancel()
@@ -455,8 +483,27 @@ func (s *session) keepAlive() {
 			s.fail(fmt.Errorf("%w: nothing came for %v", errSilent, s.l.o.Patience))
 			return
 		}
-		if sleep(s.ctx, s.l.o.Ping) != nil {
+		s.asked.Store(0)
+		pause := s.l.o.Ping
+		if s.awaiting.Load() > 0 {
+			pause = min(pause, probeAfter)
+		}
+		if !s.pause(pause) {
 			return
 		}
+	}
+}
+
+// pause waits until the far side is to be asked again; false if there is nobody to ask.
+func (s *session) pause(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-s.probes:
+		return true
+	case <-s.ctx.Done():
+		return false
 	}
 }

@@ -96,7 +96,11 @@ func TestADeadlineInTheMiddleOfAFrame(t *testing.T) {
 			answer := frame.Append(nil, frame.Message, reply(e.ID, fmt.Sprintf(`"%d"`, i)))
 			if i%2 == 1 {
 				_, _ = far.Write(answer[:2+i*3]) // in the head, in the body
-				if _, body, err := far.in.Next(); err != nil || !strings.Contains(string(body), "cancelled") {
+				kind, body, err := far.in.Next()
+				for err == nil && kind == frame.Control { // a ping, which has no place in the middle of a frame
+					kind, body, err = far.in.Next()
+				}
+				if err != nil || !strings.Contains(string(body), "cancelled") {
 					t.Errorf("after the deadline: %s %v", body, err)
 				}
 				answer = answer[2+i*3:]
@@ -230,5 +234,68 @@ func TestTheConnectionIsReadBetweenCalls(t *testing.T) {
 	far.Close()
 	for l.State().Phase == link.Connected {
 		time.Sleep(time.Millisecond) // the test's own deadline bounds it
+	}
+}
+
+// A far side that gives no sign of life cannot be told to cancel: what it was asked
+// for goes on as after a break, and its reply is collected when it comes.
+func TestADeadlineOfASilentFarSide(t *testing.T) {
+	t.Parallel()
+	l, far := dialScripted(t, link.Options{Ping: 50 * time.Millisecond})
+	answer, told := make(chan struct{}), make(chan string, 100)
+	go func() {
+		e, err := far.call()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		go func() {
+			<-answer
+			far.send(frame.Message, reply(e.ID, `"late"`))
+		}()
+		for {
+			kind, body, err := far.in.Next()
+			if err != nil {
+				return
+			}
+			if kind == frame.Message {
+				told <- string(body)
+			}
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	_, err := l.Call(ctx, "x", nil)
+	var d *link.DeadlineError
+	if !errors.As(err, &d) || d.Ticket == 0 || d.Silent == 0 || !strings.Contains(err.Error(), "if so, it goes on there") {
+		t.Fatalf("%v", err)
+	}
+	if len(told) > 0 {
+		t.Errorf("a far side that does not listen was told %s", <-told)
+	}
+	if _, err = l.Collect(within(t, 50*time.Millisecond), d.Ticket); !errors.As(err, new(*link.DeadlineError)) {
+		t.Errorf("nothing is there to collect yet, and %v", err)
+	}
+	close(answer)
+	if result, err := l.Collect(within(t, 5*time.Second), d.Ticket); err != nil || string(result) != `"late"` {
+		t.Errorf("collected %s %v", result, err)
+	}
+}
+
+// One that answers pings is told to cancel, as ever.
+func TestADeadlineOfAFarSideThatLives(t *testing.T) {
+	t.Parallel()
+	l, far := dialScripted(t, link.Options{Ping: 50 * time.Millisecond})
+	go func() {
+		for {
+			if _, err := far.call(); err != nil {
+				return
+			}
+		}
+	}()
+	_, err := l.Call(within(t, 3*time.Second), "x", nil)
+	var d *link.DeadlineError
+	if !errors.As(err, &d) || d.Ticket != 0 || !strings.Contains(err.Error(), "told to cancel") {
+		t.Errorf("%v", err)
 	}
 }
