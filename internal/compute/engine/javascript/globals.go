@@ -51,8 +51,7 @@ func (c *child) runTimers() error {
 			if _, ok := err.(*goja.InterruptedError); ok {
 				return err
 			}
-			message, _ := err.Error(), 0
-			fmt.Fprintln(os.Stderr, "Uncaught "+message)
+			fmt.Fprintln(os.Stderr, "Uncaught "+c.told("exception that cannot be shown", err.Error))
 		}
 		c.reportRejections()
 	}
@@ -107,11 +106,7 @@ func (c *child) globals() {
 	hidden(g, "clearInterval", stop)
 	hidden(g, "clearImmediate", stop)
 	hidden(g, "queueMicrotask", func(call goja.FunctionCall) goja.Value {
-		p, resolve, _ := c.vm.NewPromise()
-		then, _ := goja.AssertFunction(c.vm.ToValue(p).(*goja.Object).Get("then"))
-		resolve(goja.Undefined())
-		v, _ := then(c.vm.ToValue(p), call.Argument(0))
-		_ = v
+		c.await(goja.Undefined(), call.Argument(0))
 		return goja.Undefined()
 	})
 	c.console(hidden)

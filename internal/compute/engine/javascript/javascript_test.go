@@ -134,7 +134,8 @@ func TestErrors(t *testing.T) {
 		{"class Z { m() { nosuch() } }\nnew Z().m()", "runtime", "ReferenceError: nosuch is not defined", 0, 0},
 		{"class Y { static m() { return nosuch } }; Y.m()", "runtime", "ReferenceError: nosuch is not defined", 0, 0},
 		{"thrower()", "runtime", "TypeError: inner", 0, 0},
-		{"await Promise.reject(new Error('no'))", "runtime", "Error: no", 0, 0},
+		{"await Promise.reject(new Error('no'))", "runtime", "Error: no", 1, 21},
+		{"async function rejects() {\n  await 1; throw new RangeError('deep')\n}\nawait rejects()", "runtime", "RangeError: deep", 2, 17},
 		{"await new Promise(() => {})", "runtime", "the awaited promise can never be settled", 0, 0},
 		{"(function r() { r() })()", "runtime", "RangeError: Maximum call stack size exceeded", 0, 0},
 	} {
@@ -198,6 +199,82 @@ func TestInterrupt(t *testing.T) {
 		if err != nil || r.Failure == nil || !r.Failure.Broke || call.Cause != engine.TimedOut || time.Since(begin) > 2*time.Second {
 			t.Errorf("%s: %+v %v %v", source, r.Failure, err, call)
 		}
+	}
+	if r, _ := w.eval("kept"); text(r.Value) != "1" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestAwait: what begins with a parenthesis, a bracket or a sign is waited for too, at the top level only.
+func TestAwait(t *testing.T) {
+	w := open(t, engine.Options{})
+	for _, c := range []struct{ source, want string }{
+		{"await (Promise.resolve(3))", "3"},
+		{"await (async () => { return 5 })()", "5"},
+		{"await [1]", "[ 1 ]"},
+		{"await -1", "-1"},
+		{"await `a`", "'a'"},
+		{"await\n(1)", "1"},
+		{"let w = await (async () => 4)(); w", "4"},
+		{"async function f() { return 1 }; await (f())", "1"},
+		{"async function g() { return await (f()) }; typeof g()", "'object'"},
+		{"'await (1)'", "'await (1)'"},
+	} {
+		if r, _ := w.eval(c.source); text(r.Value) != c.want {
+			t.Errorf("%s: %s, want %s (%+v)", c.source, text(r.Value), c.want, r.Failure)
+		}
+	}
+}
+
+// TestInterruptedJob: a runtime that was interrupted in the job of a promise would run no other any more; its process
+// ends instead.
+func TestInterruptedJob(t *testing.T) {
+	for _, source := range []string{"await 1; while (true) {}", "(async () => { for (;;) await 1 })()", "await 1; (function r() { r() })()"} {
+		w := open(t, engine.Options{})
+		var call engine.Call
+		_, err := w.Eval(context.Background(), 1, source, "", false, 300*time.Millisecond, &call)
+		var death *engine.Death
+		if !errors.As(err, &death) {
+			if r, _ := w.eval("await 2"); err != nil || text(r.Value) != "2" {
+				t.Errorf("after %s: %+v %v", source, r, err)
+			}
+		}
+	}
+	// What an evaluation leaves whole goes on.
+	w := open(t, engine.Options{})
+	for _, source := range []string{"while (true) {}", "(function r() { r() })()"} {
+		var call engine.Call
+		w.Eval(context.Background(), 1, source, "", false, 100*time.Millisecond, &call)
+		if r, _ := w.eval("await 3"); text(r.Value) != "3" {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// TestThrowers: values that throw when they are looked at do not end the process.
+func TestThrowers(t *testing.T) {
+	w := open(t, engine.Options{})
+	w.eval("let kept = 1")
+	for _, source := range []string{
+		"class E extends Error { toString() { throw 5 } }; throw new E('a')",
+		"throw {toString() { throw 1 }, [Symbol.toPrimitive]() { throw 2 }}",
+		"let e = new Error('m'); Object.defineProperty(e, 'cause', {get() { throw 3 }}); throw e",
+		"throw new Error('x', {cause: {toString() { throw 1 }}})",
+		"let s = new Error('s'); Object.defineProperty(s, 'stack', {get() { throw 3 }}); await Promise.reject(s)",
+		"throw new Proxy(new Error('p'), {get() { throw 1 }})",
+		"throw Object.create(null)",
+		"Promise.reject(new E('z')); throw 1",
+		"Error.prototype.toString = () => { throw 1 }; throw new Error('zz')",
+	} {
+		if r, _ := w.eval(source); r.Failure == nil || r.Failure.Phase != "runtime" || r.Failure.Location == nil {
+			t.Errorf("%s: %+v", source, r.Failure)
+		}
+	}
+	w.eval("setTimeout(() => { throw new E('late') }, 1); Promise.prototype.then = null; queueMicrotask(() => 1); await new Promise(r => setTimeout(r, 20))")
+	w.eval("Object.defineProperty(globalThis, 'bad', {get() { throw new Error('x') }, enumerable: true, configurable: true})")
+	bs, err := w.Bindings(context.Background(), engine.EnvQuery{Files: []string{"<eval>"}})
+	if err != nil || len(bs) < 3 {
+		t.Errorf("%+v %v", bs, err)
 	}
 	if r, _ := w.eval("kept"); text(r.Value) != "1" {
 		t.Errorf("%+v", r)

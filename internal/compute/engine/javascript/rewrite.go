@@ -1,6 +1,7 @@
 package javascript
 
 import (
+	"reflect"
 	"slices"
 	"sort"
 	"strings"
@@ -49,6 +50,10 @@ func split(name, source string) ([]unit, error) {
 			return []unit{u}, nil
 		}
 		return nil, err
+	}
+	// await ( and await [ are a call and an index of something called await, too; nobody means that.
+	if u, ok := awaiting(name, source); ok {
+		return []unit{u}, nil
 	}
 	if len(program.Body) > 0 && isStrict(program.Body[0]) {
 		return []unit{whole(program.Body, source)}, nil
@@ -269,6 +274,9 @@ func awaiting(name, source string) (unit, bool) {
 	if body == nil {
 		return unit{}, false
 	}
+	if !awaits(reflect.ValueOf(body.List)) {
+		return unit{}, false
+	}
 	base := len(asyncOpen)
 	u := unit{start: 0, stop: len(source), kind: "async", async: true}
 	off := func(n int) int { return n - 1 - base }
@@ -331,6 +339,37 @@ func (u *unit) assign(at int, word string, list []*ast.Binding, source string, b
 	}
 	u.bindings(list, base)
 }
+
+// awaits tells whether a tree of the parser waits for a promise, outside of the functions in it.
+func awaits(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Interface:
+		return !v.IsNil() && awaits(v.Elem())
+	case reflect.Pointer:
+		switch v.Interface().(type) {
+		case *ast.AwaitExpression:
+			return true
+		case *ast.FunctionLiteral, *ast.ArrowFunctionLiteral:
+			return false
+		}
+		return !v.IsNil() && v.Elem().Type().PkgPath() == astPackage && awaits(v.Elem())
+	case reflect.Slice:
+		for i := range v.Len() {
+			if awaits(v.Index(i)) {
+				return true
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() && awaits(v.Field(i)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+var astPackage = reflect.TypeFor[ast.AwaitExpression]().PkgPath()
 
 func asyncBody(s ast.Statement) *ast.BlockStatement {
 	e, ok := s.(*ast.ExpressionStatement)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"runtime"
 	"runtime/metrics"
 	"slices"
@@ -47,8 +48,7 @@ func Main(args []string) int {
 	c.send(engine.Dict{{Key: "op", Value: "ready"}, {Key: "pid", Value: int64(os.Getpid())}, {Key: "version", Value: gojaVersion()}})
 	go c.read()
 	go c.interrupts()
-	c.loop()
-	return 0
+	return c.loop()
 }
 
 // child is the state of the process. All but the marked fields belong to the goroutine of loop.
@@ -59,6 +59,7 @@ type child struct {
 	vm       *goja.Runtime
 	inspect  goja.Callable
 	typeName goja.Callable
+	await    goja.Callable // calls a function from a promise's job
 	timers   []*timer
 	nextID   int64
 	declared map[string]*engine.Location
@@ -66,6 +67,10 @@ type child struct {
 	rejected map[*goja.Promise]bool
 	back     bool
 	backID   int64
+
+	// broken is set when no promise will be settled any more. The process ends without a reply; another evaluates the
+	// log again.
+	broken bool
 
 	running atomic.Bool // read by interrupts and by the memory watch
 }
@@ -130,6 +135,10 @@ func (c *child) setup() error {
 	if err != nil {
 		return err
 	}
+	if v, err = c.vm.RunScript("inspect.js", "(f) => { (async () => { await undefined; f() })() }"); err != nil {
+		return err
+	}
+	c.await, _ = goja.AssertFunction(v)
 	o := r.(*goja.Object)
 	c.inspect, _ = goja.AssertFunction(o.Get("inspect"))
 	c.typeName, _ = goja.AssertFunction(o.Get("typeName"))
@@ -195,8 +204,8 @@ func (c *child) send(d engine.Dict) {
 	}
 }
 
-// loop serves requests and, between them, timers.
-func (c *child) loop() {
+// loop serves requests and, between them, timers, until the runtime is broken.
+func (c *child) loop() int {
 	for {
 		var due <-chan time.Time
 		var t *time.Timer
@@ -209,11 +218,18 @@ func (c *child) loop() {
 			if t != nil {
 				t.Stop()
 			}
-			if r := c.serve(d); r != nil {
+			r := c.serve(d)
+			if c.broken {
+				return 1
+			}
+			if r != nil {
 				c.send(r)
 			}
 		case <-due:
 			c.guarded(func() error { c.runTimers(); return nil })
+		}
+		if c.broken {
+			return 1
 		}
 	}
 }
@@ -292,15 +308,59 @@ func (c *child) guarded(f func() error) error {
 	c.running.Store(true)
 	done := make(chan struct{})
 	watch := time.AfterFunc(20*time.Millisecond, func() { c.watchMemory(done) })
-	err := f()
+	err := c.try(f)
 	c.running.Store(false)
 	close(done)
 	watch.Stop()
 	c.vm.ClearInterrupt()
-	if errors.As(err, new(*goja.InterruptedError)) {
+	interrupted := errors.As(err, new(*goja.InterruptedError))
+	if interrupted {
 		runtime.GC()
 	}
+	if interrupted || errors.As(err, new(*goja.StackOverflowError)) {
+		c.broken = c.broken || !c.settles()
+	}
 	return err
+}
+
+// try runs f, in which values may throw when they are asked for something: their getters and methods are evaluated code.
+func (c *child) try(f func() error) (err error) {
+	defer func() {
+		switch x := recover().(type) {
+		case nil:
+		case *goja.InterruptedError:
+			err = x
+		case *goja.StackOverflowError:
+			err = x
+		default:
+			panic(x)
+		}
+	}()
+	if exception := c.vm.Try(func() { err = f() }); exception != nil {
+		return exception
+	}
+	return err
+}
+
+// settles tells whether the runtime still works for promises. When it is interrupted in one of their jobs it never does
+// again.
+func (c *child) settles() bool {
+	settled := false
+	c.await(goja.Undefined(), c.vm.ToValue(func(goja.FunctionCall) goja.Value {
+		settled = true
+		return goja.Undefined()
+	}))
+	return settled
+}
+
+// told is a text that values of the session give of themselves, or another where they throw.
+func (c *child) told(otherwise string, f func() string) string {
+	run := c.guarded
+	if c.running.Load() {
+		run = c.try
+	}
+	run(func() error { otherwise = f(); return nil })
+	return otherwise
 }
 
 func (c *child) eval(seq int64, name, source string) engine.Dict {
@@ -336,7 +396,10 @@ func (c *child) eval(seq int64, name, source string) engine.Dict {
 		return nil
 	})
 	if err != nil {
-		failed = c.failureOf(err, name, source, current).value()
+		f := c.failureOf(err, name, source, current)
+		if failed = f.value(); c.broken && !f.broke {
+			fmt.Fprintln(os.Stderr, f.message+", in the job of a promise: the process works for none any more, and ends")
+		}
 	}
 	if value != nil {
 		if err := c.guarded(func() error {
@@ -436,11 +499,13 @@ func (c *child) show(v goja.Value) string {
 	if v == nil {
 		return "undefined"
 	}
-	s, err := c.inspect(goja.Undefined(), v)
-	if err != nil {
-		return v.String()
-	}
-	return s.String()
+	return c.told("a value that cannot be shown", func() string {
+		s, err := c.inspect(goja.Undefined(), v)
+		if err != nil {
+			return v.String()
+		}
+		return s.String()
+	})
 }
 
 func syntaxFailure(name, source string, err error) failure {
@@ -464,8 +529,10 @@ func (c *child) failureOf(err error, name, source string, u *unit) failure {
 	var exception *goja.Exception
 	var rejected *rejection
 	var syntax *goja.CompilerSyntaxError
-	f := failure{phase: "runtime", message: err.Error()}
+	f := failure{phase: "runtime"}
 	switch {
+	default:
+		f.message = err.Error()
 	case errors.As(err, &interrupted):
 		if interrupted.Value() == errMemory {
 			f.message = "RangeError: out of memory"
@@ -485,26 +552,53 @@ func (c *child) failureOf(err error, name, source string, u *unit) failure {
 		f.message, f.related = c.describe(exception.Value())
 		for _, frame := range exception.Stack() {
 			p := frame.Position()
-			if frame.SrcName() == "inspect.js" || p.Line == 0 || len(f.frames) >= 40 {
-				continue
-			}
-			l := engine.Location{File: frame.SrcName(), Line: p.Line, ColStart: max(p.Column-1, 0), LineEnd: p.Line, ColEnd: max(p.Column-1, 0)}
-			if u != nil && l.File == name && c.inUnit(u, p.Line, p.Column) {
-				at := u.original(offsetOf(u.text, p.Line, p.Column))
-				l = *place(name, source, at, at)
-				if f.where == nil {
-					f.where = place(name, source, at, at)
-				}
-			}
-			f.frames = append(f.frames, l)
+			c.passed(&f, name, source, u, frame.SrcName(), p.Line, p.Column)
 		}
 	case errors.As(err, &rejected):
 		f.message, f.related = c.describe(rejected.value)
+		for _, m := range stackFrame.FindAllStringSubmatch(c.stackOf(rejected.value), -1) {
+			line, _ := strconv.Atoi(m[2])
+			column, _ := strconv.Atoi(m[3])
+			c.passed(&f, name, source, u, m[1], line, column)
+		}
 	}
 	if f.where == nil && u != nil && !f.broke {
 		f.where = place(name, source, u.start, u.stop)
 	}
 	return f
+}
+
+// passed adds a frame to the failure; the first in the unit is its place.
+func (c *child) passed(f *failure, name, source string, u *unit, file string, line, column int) {
+	if file == "inspect.js" || line == 0 || len(f.frames) >= 40 {
+		return
+	}
+	l := engine.Location{File: file, Line: line, ColStart: max(column-1, 0), LineEnd: line, ColEnd: max(column-1, 0)}
+	if u != nil && file == name && c.inUnit(u, line, column) {
+		at := u.original(offsetOf(u.text, line, column))
+		l = *place(name, source, at, at)
+		if f.where == nil {
+			f.where = place(name, source, at, at)
+		}
+	}
+	f.frames = append(f.frames, l)
+}
+
+// stackFrame is a line of an Error's stack: "at f (<eval>:1:20(3))" or "at <eval>:1:16(4)".
+var stackFrame = regexp.MustCompile(`(?m)^\s*at (?:.* \()?([^()\n]+):(\d+):(\d+)\(\d+\)\)?$`)
+
+// stackOf is where an Error was made; the reason of a rejection comes without the frames of a throw.
+func (c *child) stackOf(v goja.Value) string {
+	o, ok := v.(*goja.Object)
+	if !ok || o.ClassName() != "Error" {
+		return ""
+	}
+	return c.told("", func() string {
+		if stack := o.Get("stack"); stack != nil {
+			return stack.String()
+		}
+		return ""
+	})
 }
 
 // inUnit tells whether a position can be one of the unit's text; functions of earlier evaluations have the same file
@@ -521,15 +615,19 @@ func (c *child) describe(v goja.Value) (string, []string) {
 		return "Uncaught " + c.show(v), nil
 	}
 	var related []string
-	for cause, n := o.Get("cause"), 0; cause != nil && n < 5; n++ {
-		related = append(related, "caused by "+cause.String())
-		co, ok := cause.(*goja.Object)
-		if !ok {
-			break
+	text := c.told("an error that cannot be shown", o.String)
+	c.told("", func() string {
+		for cause, n := o.Get("cause"), 0; cause != nil && n < 5; n++ {
+			related = append(related, "caused by "+cause.String())
+			co, ok := cause.(*goja.Object)
+			if !ok {
+				break
+			}
+			cause = co.Get("cause")
 		}
-		cause = co.Get("cause")
-	}
-	return o.String(), related
+		return ""
+	})
+	return text, related
 }
 
 // env lists the names the session declared, or all global ones.
@@ -551,7 +649,19 @@ func (c *child) env(d engine.Dict) engine.Dict {
 			case !all && c.initial[name] && !own:
 			case !all && own && !slices.Contains(files, l.File):
 			default:
-				b, err := c.binding(name, global.Get(name), l)
+				var v goja.Value
+				err := c.try(func() error { v = global.Get(name); return nil })
+				if errors.As(err, new(*goja.Exception)) {
+					bindings = append(bindings, engine.Dict{
+						{Key: "name", Value: name}, {Key: "kind", Value: "value"}, {Key: "type", Value: "getter"},
+						{Key: "loc", Value: locationValue(l)}, {Key: "preview", Value: "[Getter that throws]"},
+					})
+					continue
+				}
+				if err != nil {
+					return err
+				}
+				b, err := c.binding(name, v, l)
 				if err != nil {
 					return err
 				}
