@@ -27,6 +27,13 @@ func (f FS) Cmdline(pid int32) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(data) == 0 {
+		if folder, ok := f.headless(pid); ok {
+			if data, _, err = f.readUpTo(folder+"/cmdline", MaxCmdline); err != nil {
+				return nil, err
+			}
+		}
+	}
 	return ParseCmdline(data), nil
 }
 

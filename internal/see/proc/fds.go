@@ -17,5 +17,11 @@ func (f FS) DescriptorCount(pid int32) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if len(names) == 0 {
+		if folder, ok := f.headless(pid); ok {
+			entries, err := f.ReadDir(folder + "/fd")
+			return len(entries), err
+		}
+	}
 	return len(names), nil
 }

@@ -9,7 +9,7 @@ const deletedSuffix = " (deleted)"
 // Kernel threads have none (a missing file), and the link of another user's
 // process needs the right to trace it.
 func (f FS) Executable(pid int32) (path string, deleted bool, err error) {
-	path, err = f.Readlink(ofPID(pid, "exe"))
+	path, err = f.linkOf(pid, "exe")
 	if err != nil {
 		return "", false, err
 	}
@@ -20,5 +20,5 @@ func (f FS) Executable(pid int32) (path string, deleted bool, err error) {
 // WorkingDirectory reads the link proc/PID/cwd, as the kernel writes it: a
 // removed directory ends in " (deleted)".
 func (f FS) WorkingDirectory(pid int32) (string, error) {
-	return f.Readlink(ofPID(pid, "cwd"))
+	return f.linkOf(pid, "cwd")
 }

@@ -48,7 +48,7 @@ func (s *Sampler) entryOf(pid int32, stat *proc.Stat) *entry {
 	case e.facts.Comm == string(stat.Comm) && e.startCode == stat.StartCode && e.argStart == stat.ArgStart && !s.due(e):
 		return e
 	}
-	if stat.State == 'Z' && e.facts != nil {
+	if stat.Ended() && e.facts != nil {
 		e.readAt = s.now // a zombie tells nothing new: what it was stays
 		return e
 	}
@@ -104,7 +104,7 @@ func (s *Sampler) readFacts(pid int32, stat *proc.Stat) *Facts {
 		}
 		return f
 	}
-	if stat.State == 'Z' {
+	if stat.Ended() {
 		for _, what := range []string{"args", "executable", "directory"} {
 			f.missing(what, Ended)
 		}

@@ -68,6 +68,10 @@ type Process struct {
 	Group int
 }
 
+// Ended reports whether the process has ended and only waits for its parent; see
+// [proc.Stat.Ended].
+func (p *Process) Ended() bool { return (p.State == 'Z' || p.State == 'X') && p.Threads <= 1 }
+
 // Facts are what stays the same between two execs of a process. They are
 // shared between passes and never changed.
 type Facts struct {

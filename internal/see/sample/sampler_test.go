@@ -292,9 +292,28 @@ func TestAnUnreadableTableIsAWarning(t *testing.T) {
 
 func TestAZombieSaysThatItHasEnded(t *testing.T) {
 	t.Parallel()
-	pass := take(t, tree(t, map[string]string{"proc/10/stat": statLine(10, "gone", 'Z', 0, 0, 0, 1), "proc/10/status": "Uid:\t0\t0\t0\t0\n"}))
+	line := strings.Replace(statLine(10, "gone", 'Z', 0, 0, 0, 1), " 20 0 3 0 ", " 20 0 1 0 ", 1) // one thread
+	pass := take(t, tree(t, map[string]string{"proc/10/stat": line, "proc/10/status": "Uid:\t0\t0\t0\t0\n"}))
 	if absent := pass.Processes[0].Facts.Absent; absent["executable"] != Ended || absent["directory"] != Ended || absent["args"] != Ended {
 		t.Errorf("%v", absent)
+	}
+}
+
+// A process whose first thread ended before the others is shown as a zombie, and
+// runs: its facts are those of the other threads.
+func TestAProcessWithoutItsFirstThreadHasFacts(t *testing.T) {
+	t.Parallel()
+	fs := tree(t, map[string]string{
+		"proc/10/stat": statLine(10, "x", 'Z', 0, 0, 0, 1), "proc/10/status": "Uid:\t0\t0\t0\t0\n", "proc/10/cmdline": "",
+		"proc/10/task/10/stat": statLine(10, "x", 'Z', 0, 0, 0, 1),
+		"proc/10/task/11/stat": statLine(11, "x", 'S', 0, 0, 0, 1), "proc/10/task/11/cmdline": "/tmp/.x\x00",
+	})
+	if err := os.Symlink("/tmp/.x", filepath.Join(fs.Root(), "proc/10/task/11/exe")); err != nil {
+		t.Fatal(err)
+	}
+	p := take(t, fs).Processes[0]
+	if p.Ended() || p.Facts.Executable != "/tmp/.x" || len(p.Facts.Args) != 1 {
+		t.Errorf("%+v", p.Facts)
 	}
 }
 

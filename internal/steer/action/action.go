@@ -371,7 +371,7 @@ func (a *Actor) refuses(pid int32, stat *proc.Stat) string {
 		return "it is a thread of the kernel"
 	case pid == a.o.Self:
 		return "that is topside itself"
-	case stat.State == 'Z' || stat.State == 'X':
+	case stat.Ended():
 		return fmt.Sprintf("it has ended already; its parent %d has not taken note of it yet", stat.PPID)
 	}
 	if a.above(pid) {

@@ -102,7 +102,7 @@ func claimed(s *subject) string {
 // claimsKernel reports whether a process of user space looks like a kernel
 // thread in lists: by a name in brackets, or by one of the kernel's names.
 func claimsKernel(s *subject) bool {
-	if s.kernel || s.p.State == 'Z' {
+	if s.kernel || s.p.Ended() {
 		return false
 	}
 	if len(s.args()) > 0 {

@@ -45,6 +45,19 @@ func ofPID(pid int32, file string) string {
 	return "proc/" + strconv.Itoa(int(pid)) + "/" + file
 }
 
+// read reads a file of a process, of another thread where the first one has ended
+// before the others and shows nothing any more.
+func (r *Reader) read(pid int32, file string) ([]byte, error) {
+	data, err := r.fs.Read(ofPID(pid, file))
+	if err != nil || len(data) > 0 {
+		return data, err
+	}
+	if folder := r.fs.Folder(pid); folder+"/"+file != ofPID(pid, file) {
+		return r.fs.Read(folder + "/" + file)
+	}
+	return data, nil
+}
+
 // mostDescriptors bounds the open files that are read of one process.
 const mostDescriptors = 4096
 
@@ -53,6 +66,10 @@ const mostDescriptors = 4096
 func (r *Reader) Descriptors(pid int32) ([]alert.Descriptor, error) {
 	folder := ofPID(pid, "fd")
 	entries, err := r.fs.ReadDir(folder)
+	if err == nil && len(entries) == 0 {
+		folder = r.fs.Folder(pid) + "/fd"
+		entries, err = r.fs.ReadDir(folder)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +129,7 @@ func (r *Reader) Credentials(pid int32) (*alert.Credentials, error) {
 
 // Environment reads proc/PID/environ: what the process was started with.
 func (r *Reader) Environment(pid int32, names ...string) (map[string]string, error) {
-	data, err := r.fs.Read(ofPID(pid, "environ"))
+	data, err := r.read(pid, "environ")
 	if err != nil {
 		return nil, err
 	}
@@ -163,6 +180,9 @@ func (r *Reader) Packaged(path string) alert.Ownership {
 // of that path.
 func (r *Reader) File(pid int32, path string) (*alert.File, error) {
 	info, err := os.Stat(r.fs.Path(ofPID(pid, "root") + path))
+	if errors.Is(err, fs.ErrNotExist) {
+		info, err = os.Stat(r.fs.Path(r.fs.Folder(pid) + "/root" + path))
+	}
 	if errors.Is(err, fs.ErrPermission) || !r.fs.Live() {
 		info, err = os.Stat(r.fs.Path(path))
 	}

@@ -18,7 +18,7 @@ const mostMappings = 512
 // Mappings reads proc/PID/maps. Whether anonymous memory begins like an ELF
 // file is read from proc/PID/mem, for the first few.
 func (r *Reader) Mappings(pid int32) ([]alert.Mapping, error) {
-	data, err := r.fs.Read(ofPID(pid, "maps"))
+	data, err := r.read(pid, "maps")
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (r *Reader) lookForELF(pid int32, mappings []alert.Mapping) {
 			continue
 		}
 		if mem == nil {
-			f, err := os.Open(r.fs.Path(ofPID(pid, "mem")))
+			f, err := os.Open(r.fs.Path(r.fs.Folder(pid) + "/mem"))
 			if err != nil {
 				return
 			}

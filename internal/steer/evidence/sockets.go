@@ -7,6 +7,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
+	"io/fs"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -26,6 +28,9 @@ type socketCache struct {
 // Socket finds a socket in the namespace of a process.
 func (r *Reader) Socket(pid int32, inode uint64) (alert.Socket, bool) {
 	namespace, err := r.fs.Readlink(ofPID(pid, "ns/net"))
+	if errors.Is(err, fs.ErrNotExist) {
+		namespace, err = r.fs.Readlink(r.fs.Folder(pid) + "/ns/net")
+	}
 	if err != nil {
 		namespace = "of " + strconv.Itoa(int(pid))
 	}
@@ -50,7 +55,7 @@ func (r *Reader) tableOf(pid int32, namespace string) map[uint64]alert.Socket {
 		}
 	}
 	if list == nil {
-		list = r.fromFiles(ofPID(pid, "net/"))
+		list = r.fromFiles(r.fs.Folder(pid) + "/net/")
 	}
 	table := make(map[uint64]alert.Socket, len(list))
 	for _, s := range list {
