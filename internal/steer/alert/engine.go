@@ -319,6 +319,9 @@ func (p *pass) judge(out []Finding) []Finding {
 		if en.dirty {
 			p.judgeStatic(i, en)
 		}
+		if p.o.Processes[i].Ended() {
+			continue // what it was is in the history; a zombie does nothing
+		}
 		for _, f := range en.found {
 			out = append(out, *f)
 		}

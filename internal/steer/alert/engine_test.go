@@ -136,6 +136,22 @@ func TestRecycledIDIsAnotherProcess(t *testing.T) {
 	}
 }
 
+// A zombie is what its parent has not collected: it does nothing, and its alert
+// ends. Where only its first thread has ended the process runs on, and so does its
+// alert.
+func TestZombieEndsItsAlert(t *testing.T) {
+	t.Parallel()
+	z, threads := "Z", int32(2)
+	alerts := judgeOnce(12, &actor{PID: 100, PPID: 99, Name: "x", Exe: "/tmp/.x", Then: []then{{At: 3, State: &z}}})
+	if len(alerts) != 1 || alerts[0].Active() {
+		t.Errorf("of a zombie: %+v", alerts)
+	}
+	alerts = judgeOnce(12, &actor{PID: 100, PPID: 99, Name: "x", Exe: "/tmp/.x", Then: []then{{At: 3, State: &z, Threads: &threads}}})
+	if len(alerts) != 1 || !alerts[0].Active() {
+		t.Errorf("of a process whose first thread ended: %+v", alerts)
+	}
+}
+
 // A table whose parents form a loop ends.
 func TestLoopOfParents(t *testing.T) {
 	t.Parallel()

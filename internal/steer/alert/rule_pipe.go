@@ -14,10 +14,10 @@ const rulePipe = "suspicious_pipe_or_download"
 
 var suspiciousPipe = Rule{
 	Name:       rulePipe,
-	Severities: []Severity{Critical, Info},
+	Severities: []Severity{Critical, Warning, Info},
 	Asks:       "Does a shell or an interpreter run what a download hands it, or take its commands from the network?",
-	Evidence:   "Descriptors: a shell's standard input is a pipe that curl, wget or a network cat writes into; a shell's input or output is an internet socket of another machine (a reverse shell), or it holds one for longer than a check takes, or a network cat that has one started it; an interpreter reads its program from a memfd. Arguments of a shell's or interpreter's own -c: a download or a base64 decoder that is piped into a shell, an eval of a download, Python that ties a socket to its standard streams.",
-	Silent:     "Texts in the arguments of other programs, and quoted texts, which are data; downloads that are piped into a program that has its commands in its arguments (python -m json.tool, perl -ne); sockets between processes of one machine, which node, systemd and IDEs give to their children; image builds, builds and CI runners, where downloads that are piped into a shell are Info. A shell at the end of a connection is Critical whoever started it.",
+	Evidence:   "Descriptors: a shell's standard input is a pipe that curl, wget or a network cat writes into; a shell's input or output is an internet socket of another machine (a reverse shell), or it holds one for longer than a check takes, or a network cat that has one started it; a shell whose input and output are one connection within this machine, of which no ancestor holds the other end (Warning: a tunnel may lead to it); an interpreter reads its program from a memfd. Arguments of a shell's or interpreter's own -c: a download or a base64 decoder that is piped into a shell, an eval of a download, Python that ties a socket to its standard streams.",
+	Silent:     "Texts in the arguments of other programs, and quoted texts, which are data; downloads that are piped into a program that has its commands in its arguments (python -m json.tool, perl -ne); sockets between a shell and an ancestor on the same machine, which node, systemd and IDEs give to their children; image builds, builds and CI runners, where downloads that are piped into a shell are Info. A shell at the end of a connection is Critical whoever started it.",
 	Limits:     "A download that is over before a snapshot leaves a pipe without a writer. A terminal of its own between the socket and the shell is seen only where an interpreter or a network cat holds both. Steps on their own (download, chmod, run) are left to suspicious_exe_path.",
 	static:     judgeCommand,
 	watches:    func(s *subject) bool { return s.is(shell|interpreter) && takesInput(s) },
@@ -121,7 +121,13 @@ func (s *subject) reverse() *Finding {
 	for number := range 2 {
 		target := s.descriptor(number)
 		socket, ok := s.socketOf(target)
-		if !ok || near(socket) {
+		if !ok {
+			continue
+		}
+		if near(socket) {
+			if f := s.tunnelled(number, target, socket); f != nil {
+				return f
+			}
 			continue
 		}
 		if s.is(interpreter) && scriptOf(s.args()) != "" {
@@ -131,6 +137,34 @@ func (s *subject) reverse() *Finding {
 		return s.connected(socket, fmt.Sprintf("its %s is a connection to %s: whoever is there gives the commands", stream, socket.Remote))
 	}
 	return nil
+}
+
+// tunnelled finds a shell whose input and output are one and the same connection
+// within this machine: a tunnel, a proxy or a forwarded port may stand between it
+// and whoever gives the commands. One that an ancestor holds the other end of is
+// driven by that program.
+func (s *subject) tunnelled(number int, target string, socket Socket) *Finding {
+	if number != 0 || !socket.Established || !s.is(shell) || s.inlineCode() || s.descriptor(1) != target || s.drivenOver(socket) {
+		return nil
+	}
+	f := s.connected(socket, fmt.Sprintf("its standard input and output are a connection to %s, on this machine: a tunnel may bring the commands", socket.Remote))
+	f.Severity = Warning
+	return f
+}
+
+// drivenOver reports whether an ancestor holds the other end of a connection
+// within this machine.
+func (s *subject) drivenOver(c Socket) bool {
+	found := false
+	s.ancestors(func(a *subject) bool {
+		for _, d := range a.descriptors() {
+			if other, ok := a.socketOf(d.Target); ok && other.Local == c.Remote && other.Remote == c.Local {
+				found = true
+			}
+		}
+		return !found
+	})
+	return found
 }
 
 // partOfCommand joins what is found of a pipe's end to what the shell that made

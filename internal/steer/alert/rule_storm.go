@@ -14,7 +14,7 @@ var spawnStorm = Rule{
 	Severities: []Severity{Warning},
 	Asks:       "Is one program started again and again by something that is neither a build, a session nor a service that does so by trade?",
 	Evidence:   "More than five processes of one executable and one parent that started within 120 seconds, where nobody installed the executable; or a service whose main process was started more than five times in that time (a crash loop).",
-	Silent:     "Children of builds, CI runners, package managers, cron, sshd and terminals; workers that a server forks from its own executable; packaged programs under scripts.",
+	Silent:     "Children of builds, CI runners, package managers, cron, sshd and terminals; workers that a server forks from its own executable; daemons that init took over, which it did not start; packaged programs under scripts.",
 	Limits:     "Processes that live shorter than the time between two snapshots are counted only by fork_bomb's rate. The baseline of a script that legitimately starts a user's own program every few seconds must be suppressed by hand.",
 	machine:    judgeStorms,
 }
@@ -112,6 +112,9 @@ func (s *subject) ordinarySpawn() bool {
 		return true // nobody knows who installed what cannot be read, such as a zombie's
 	}
 	parent := s.parent()
+	if s.p.PPID == 1 && (parent == nil || parent.p.Session != s.p.Session) {
+		return true // daemons: init took them over, and nobody knows what started them
+	}
 	if parent != nil && parent.executable() == s.executable() && s.executable() != "" {
 		return true
 	}

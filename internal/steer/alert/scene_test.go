@@ -42,6 +42,7 @@ type scene struct {
 	Preload    []string   `json:"preload,omitempty"`
 	Hidden     []int32    `json:"hidden,omitempty"`
 	Forks      float64    `json:"forks,omitempty"`
+	Busy       float64    `json:"busy,omitempty"` // percent of the machine
 	Self       int32      `json:"self,omitempty"` // topside's own process
 	Processes  []*actor   `json:"processes"`
 	Expect     []expected `json:"expect,omitempty"`
@@ -101,6 +102,7 @@ type then struct {
 	FDCount *int      `json:"fd_count,omitempty"`
 	CPU     *float64  `json:"cpu,omitempty"`
 	Sockets *[]socket `json:"sockets,omitempty"`
+	State   *string   `json:"state,omitempty"`
 }
 
 type rights struct {
@@ -214,6 +216,7 @@ func (a *actor) at(pass int) (now actor, changed bool) {
 		assign(&now.FDCount, t.FDCount)
 		assign(&now.CPU, t.CPU)
 		assign(&now.Sockets, t.Sockets)
+		assign(&now.State, t.State)
 	}
 	return now, changed
 }
@@ -231,6 +234,9 @@ func (s *scene) observation(pass int) *model.Observation {
 	o.System.Uptime = time.Duration(uptime * float64(time.Second))
 	if s.Forks > 0 {
 		o.System.Forks = model.Known(s.Forks)
+	}
+	if s.Busy > 0 {
+		o.System.Busy = model.Known(s.Busy)
 	}
 	for _, a := range s.Processes {
 		if pass < a.From || a.Until > 0 && pass >= a.Until {
