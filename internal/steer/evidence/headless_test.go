@@ -21,10 +21,14 @@ func TestEvidenceOfHeadlessProcess(t *testing.T) {
 		"task/11/stat": stat("S"), "task/11/maps": mapsText, "task/11/environ": "LD_PRELOAD=/tmp/x.so\x00", "task/11/fd/": "",
 	} {
 		path := filepath.Join(root, "proc/10", name)
-		if err := os.MkdirAll(filepath.Dir(path+"x"), 0o755); err != nil {
+		folder, isFolder := filepath.Dir(path), name[len(name)-1] == '/'
+		if isFolder {
+			folder = path
+		}
+		if err := os.MkdirAll(folder, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if name[len(name)-1] == '/' {
+		if isFolder {
 			continue
 		}
 		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
