@@ -151,15 +151,27 @@ func (c *compiler) driverIn(ctx context.Context, root string) (string, error) {
 	return dir, nil
 }
 
-// complete tells whether the folder holds a finished build; its mark is written last and holds the program's size,
-// so that a program that was cut short is built again.
+// complete tells whether the folder holds a finished build; its mark is written last and holds the sizes of what a
+// session needs, so that a build is made again of which something was cut short or cleaned away.
 func complete(dir string) bool {
 	mark, err := os.ReadFile(filepath.Join(dir, "complete"))
 	if err != nil {
 		return false
 	}
-	info, err := os.Stat(filepath.Join(dir, program))
-	return err == nil && string(mark) == fmt.Sprint(info.Size())
+	whole, err := markOf(dir)
+	return err == nil && string(mark) == whole
+}
+
+func markOf(dir string) (string, error) {
+	built, err := os.Stat(filepath.Join(dir, program))
+	if err != nil {
+		return "", err
+	}
+	library, err := os.Stat(filepath.Join(dir, "lib", "topup.cmi"))
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprint(built.Size(), " ", library.Size()), nil
 }
 
 // discard removes the compiled driver.
@@ -223,11 +235,11 @@ func (c *compiler) compile(ctx context.Context, work string) error {
 	if err := os.Rename(filepath.Join(work, "topup.cmi"), filepath.Join(work, "lib", "topup.cmi")); err != nil {
 		return err
 	}
-	info, err := os.Stat(filepath.Join(work, program))
+	mark, err := markOf(work)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(work, "complete"), fmt.Append(nil, info.Size()), 0o600)
+	return os.WriteFile(filepath.Join(work, "complete"), []byte(mark), 0o600)
 }
 
 // command runs the driver of that folder.
