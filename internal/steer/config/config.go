@@ -167,14 +167,15 @@ func (c *Config) SetLimits(limits map[threshold.Metric]float64) error {
 
 // file is the shape of the configuration file.
 type file struct {
-	Version    int                        `json:"version"`
-	Theme      *string                    `json:"theme"`
-	Layout     *string                    `json:"layout"`
-	IntervalMS *int64                     `json:"interval_ms"`
-	Thresholds map[string]thresholdInFile `json:"thresholds"`
-	Policy     *string                    `json:"policy,omitempty"`
-	Keys       map[string][]string        `json:"keybindings,omitempty"`
-	Suppressed []Suppression              `json:"suppressed,omitempty"`
+	Version    int     `json:"version"`
+	Theme      *string `json:"theme"`
+	Layout     *string `json:"layout"`
+	IntervalMS *int64  `json:"interval_ms"`
+	Policy     *string `json:"policy,omitempty"`
+	// What these hold is read one by one: a fault in one leaves the others be.
+	Thresholds map[string]json.RawMessage `json:"thresholds"`
+	Keys       map[string]json.RawMessage `json:"keybindings,omitempty"`
+	Suppressed []json.RawMessage          `json:"suppressed,omitempty"`
 }
 
 type thresholdInFile struct {
@@ -254,12 +255,16 @@ func (c *Config) unremark(key string) {
 
 // remarkNested tells of keys inside a threshold that are not known.
 func (c *Config) remarkNested(thresholds json.RawMessage) {
-	var all map[string]map[string]json.RawMessage
+	var all map[string]json.RawMessage
 	if json.Unmarshal(thresholds, &all) != nil {
 		return
 	}
 	for _, metric := range slices.Sorted(maps.Keys(all)) {
-		for _, key := range slices.Sorted(maps.Keys(all[metric])) {
+		var fields map[string]json.RawMessage
+		if json.Unmarshal(all[metric], &fields) != nil {
+			continue // remarked upon as a whole
+		}
+		for _, key := range slices.Sorted(maps.Keys(fields)) {
 			if !slices.Contains([]string{"limit", "hold_seconds", "slack"}, key) {
 				c.remark("thresholds: %s.%s is not known to this version; it is kept in the file", metric, key)
 			}
@@ -288,19 +293,48 @@ func (c *Config) take(f *file) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Thresholds)) {
-		c.takeThreshold(threshold.Metric(name), f.Thresholds[name])
+		if !slices.Contains(threshold.Metrics, threshold.Metric(name)) {
+			c.remark("thresholds: %s is not known to this version; it is kept in the file", name)
+			continue
+		}
+		var in thresholdInFile
+		if raw := f.Thresholds[name]; json.Unmarshal(raw, &in) != nil {
+			c.remark("thresholds: %s of %s is not what it takes; its default is used", shorten(raw), name)
+			continue
+		}
+		c.takeThreshold(threshold.Metric(name), in)
 	}
 	if f.Policy != nil {
 		c.Policy = *f.Policy
 	}
-	c.Keys = f.Keys
-	for _, s := range f.Suppressed {
-		if err := s.Validate(); err != nil {
+	for _, action := range slices.Sorted(maps.Keys(f.Keys)) {
+		var names []string
+		if raw := f.Keys[action]; json.Unmarshal(raw, &names) != nil {
+			c.remark("keybindings: %s of %s is not a list of keys; its default is used", shorten(raw), action)
+			continue
+		}
+		if c.Keys == nil {
+			c.Keys = map[string][]string{}
+		}
+		c.Keys[action] = names
+	}
+	for _, raw := range f.Suppressed {
+		s, err := suppressionOf(raw)
+		if err != nil {
 			c.remark("suppressed: %v", err)
 			continue
 		}
 		c.Suppressed = append(c.Suppressed, s)
 	}
+}
+
+// suppressionOf reads one of the file's suppressions.
+func suppressionOf(raw json.RawMessage) (Suppression, error) {
+	var s Suppression
+	if json.Unmarshal(raw, &s) != nil {
+		return s, fmt.Errorf("%w: %s is no suppression; it is kept in the file and hides nothing", ErrInvalid, shorten(raw))
+	}
+	return s, s.Validate()
 }
 
 func (c *Config) takeThreshold(m threshold.Metric, in thresholdInFile) {
@@ -328,7 +362,12 @@ func (c *Config) takeThreshold(m threshold.Metric, in thresholdInFile) {
 // known is every key that this version writes, as JSON.
 func (c *Config) known() (map[string]json.RawMessage, error) {
 	ms := c.Interval.Milliseconds()
-	f := file{Version: max(c.FileVersion, Version), Theme: &c.Theme, Layout: &c.Layout, IntervalMS: &ms, Keys: c.Keys, Suppressed: c.Suppressed}
+	f := struct {
+		file
+		Thresholds map[string]thresholdInFile `json:"thresholds"`
+		Keys       map[string][]string        `json:"keybindings,omitempty"`
+		Suppressed []Suppression              `json:"suppressed,omitempty"`
+	}{file: file{Version: max(c.FileVersion, Version), Theme: &c.Theme, Layout: &c.Layout, IntervalMS: &ms}, Keys: c.Keys, Suppressed: c.Suppressed}
 	if c.Policy != "" {
 		f.Policy = &c.Policy
 	}
@@ -360,6 +399,8 @@ func (c Config) Format() ([]byte, error) {
 			all[key] = raw
 		case key == "thresholds":
 			all[key] = changedThresholds(raw, all[key], c.base[key])
+		case key == "suppressed":
+			all[key] = changedSuppressed(raw, c.Suppressed)
 		}
 	}
 	for key, raw := range c.Unknown {
@@ -377,7 +418,8 @@ func (c Config) Format() ([]byte, error) {
 // changedThresholds writes the metrics that were changed into the thresholds as
 // they stood in the file, and leaves the others and all unknown keys alone.
 func changedThresholds(stood, now, base json.RawMessage) json.RawMessage {
-	var old, changed, before map[string]map[string]json.RawMessage
+	var old map[string]json.RawMessage
+	var changed, before map[string]map[string]json.RawMessage
 	if json.Unmarshal(stood, &old) != nil || json.Unmarshal(now, &changed) != nil || json.Unmarshal(base, &before) != nil || old == nil {
 		return now
 	}
@@ -385,16 +427,59 @@ func changedThresholds(stood, now, base json.RawMessage) json.RawMessage {
 		if maps.EqualFunc(fields, before[metric], func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }) {
 			continue
 		}
-		if old[metric] == nil {
-			old[metric] = map[string]json.RawMessage{}
+		var kept map[string]json.RawMessage
+		if json.Unmarshal(old[metric], &kept) != nil || kept == nil {
+			kept = map[string]json.RawMessage{}
 		}
-		maps.Copy(old[metric], fields)
+		maps.Copy(kept, fields)
+		encoded, err := json.Marshal(kept)
+		if err != nil {
+			return now
+		}
+		old[metric] = encoded
 	}
 	merged, err := json.Marshal(old)
 	if err != nil {
 		return now
 	}
 	return merged
+}
+
+// changedSuppressed writes the suppressions of now: those that stood in the file as
+// they stood there, what was not understood of them too, and then the new ones.
+func changedSuppressed(stood json.RawMessage, now []Suppression) json.RawMessage {
+	var old []json.RawMessage
+	if json.Unmarshal(stood, &old) != nil {
+		old = nil
+	}
+	left, out := slices.Clone(now), []json.RawMessage{}
+	for _, raw := range old {
+		s, err := suppressionOf(raw)
+		if err == nil {
+			at := slices.IndexFunc(left, s.equal)
+			if at < 0 {
+				continue // it was taken back
+			}
+			left = slices.Delete(left, at, at+1)
+		}
+		out = append(out, raw)
+	}
+	for _, s := range left {
+		if raw, err := json.Marshal(s); err == nil {
+			out = append(out, raw)
+		}
+	}
+	merged, err := json.Marshal(out)
+	if err != nil {
+		return stood
+	}
+	return merged
+}
+
+func (s Suppression) equal(o Suppression) bool {
+	same := s.Until.Equal(o.Until)
+	s.Until, o.Until = time.Time{}, time.Time{}
+	return same && s == o
 }
 
 // describe says what is wrong with JSON and in which line.

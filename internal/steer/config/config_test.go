@@ -252,10 +252,11 @@ func TestOddFiles(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	// Nothing is lost by writing over an empty file.
+	// An empty file may have named a policy before it was emptied: to write over it
+	// would end the denial of every action.
 	s, _ := Open(empty)
-	if _, err := s.Update(theme("oslo")); err != nil || s.Err() != nil {
-		t.Errorf("an empty file: %v, %v", err, s.Err())
+	if _, err := s.Update(theme("oslo")); err == nil || s.PolicyUnknown() == "" {
+		t.Errorf("an empty file: %v, %q", err, s.PolicyUnknown())
 	}
 	// A folder that cannot be made is a place that cannot be written.
 	s, err := Open(filepath.Join(empty, "below", "config.json"))
@@ -269,6 +270,100 @@ func TestOddFiles(t *testing.T) {
 		t.Errorf("a policy of %q", m.PolicyPath())
 	} else if c, err := m.Update(theme("oslo")); err != nil || c.Theme != "oslo" || m.Get().Theme != "oslo" {
 		t.Errorf("in memory: %v", err)
+	}
+}
+
+// A file that was emptied while a server knew what was in it is written again.
+func TestEmptiedFileIsRestored(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(path, []byte(`{"policy": "rules", "theme": "oslo"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, path)
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Update(theme("paris")); err != nil || s.PolicyUnknown() != "" {
+		t.Errorf("%v, %q", err, s.PolicyUnknown())
+	}
+	if got := open(t, path).Get(); got.Policy != "rules" || got.Theme != "paris" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What is no file, or leads to none, cannot be read: it is neither replaced nor
+// taken for a configuration that nobody wrote.
+func TestLinksThatLeadNowhere(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	link := func(name, target string) string {
+		path := filepath.Join(folder, name)
+		if err := os.Symlink(target, path); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, path := range []string{link("gone", "/nowhere/config.json"), link("loop", "loop"), filepath.Join(link("home", "/nowhere"), "topside", "config.json")} {
+		s, err := Open(path)
+		if err == nil || s.PolicyUnknown() == "" {
+			t.Errorf("%s: %v, %q", path, err, s.PolicyUnknown())
+		}
+		if _, err := s.Update(theme("paris")); err == nil {
+			t.Errorf("%s was written", path)
+		}
+		if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink == 0 {
+			t.Errorf("%s is a link no more", path)
+		}
+	}
+}
+
+// A fault in one threshold, key or suppression leaves the others be, and what was
+// not understood stays in the file when the others change.
+func TestFaultsInsideAreApart(t *testing.T) {
+	t.Parallel()
+	c, err := Parse([]byte(`{"version":1,"thresholds":{"cpu":50,"mem":{"limit":40}},"keybindings":{"help":5,"quit":["x"]},
+		"suppressed":[{"rule":"a","tag":7},{"rule":5},{},{"rule":"b","until":"2030-01-01T00:00:00+01:00"},"?"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Thresholds["mem"].Limit != 40 || c.Thresholds["cpu"].Limit != Default().Thresholds["cpu"].Limit {
+		t.Errorf("thresholds: %+v", c.Thresholds)
+	}
+	if len(c.Keys) != 1 || c.Keys["quit"][0] != "x" {
+		t.Errorf("keys: %v", c.Keys)
+	}
+	if len(c.Suppressed) != 2 || c.Suppressed[1].Rule != "b" {
+		t.Errorf("suppressed: %+v", c.Suppressed)
+	}
+	if len(c.Remarks) != 5 {
+		t.Errorf("remarks: %q", c.Remarks)
+	}
+	c.Suppressed = append(c.Suppressed[:1:1], Suppression{Process: "new"})
+	if err := c.SetLimits(map[threshold.Metric]float64{"disk": 70}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.Format()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Thresholds map[string]any    `json:"thresholds"`
+		Keys       map[string]any    `json:"keybindings"`
+		Suppressed []json.RawMessage `json:"suppressed"`
+	}
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatal(err)
+	}
+	var kept []string
+	for _, raw := range got.Suppressed {
+		kept = append(kept, strings.Join(strings.Fields(string(raw)), ""))
+	}
+	if want := `{"rule":"a","tag":7} {"rule":5} {} "?" {"process":"new"}`; strings.Join(kept, " ") != want {
+		t.Errorf("suppressed: %s, want %s", strings.Join(kept, " "), want)
+	}
+	if got.Thresholds["cpu"] != 50.0 || got.Thresholds["disk"] == nil || got.Keys["help"] != 5.0 {
+		t.Errorf("%s", out)
 	}
 }
 

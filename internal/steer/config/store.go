@@ -181,7 +181,9 @@ func (s *Store) apply(change func(*Config) error) (Config, error) {
 }
 
 func (s *Store) write() error {
-	if s.broken != nil && !s.stamp.Empty() {
+	// Over an empty file only what is known from before it was emptied: else it may
+	// have named a policy, and writing would end the denial of every action.
+	if s.broken != nil && !(s.good && s.stamp.Empty()) {
 		return fmt.Errorf("what is there is kept, since it could not be read (%w); mend or remove it", errors.Unwrap(s.broken))
 	}
 	if s.current.FileVersion > Version {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -22,7 +23,7 @@ var ErrUnfit = errors.New("not a file that can be used")
 func Read(path string, most int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, err
+		return nil, pointless(path, err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%w: %s is not a file but a %s", ErrUnfit, path, kindOf(info.Mode()))
@@ -37,6 +38,23 @@ func Read(path string, most int64) ([]byte, error) {
 		err = fmt.Errorf("%w: it is longer than %d bytes", ErrUnfit, most)
 	}
 	return data, err
+}
+
+// pointless tells a link that leads nowhere, be it the file or a folder above it,
+// from a file that is not there: somebody put the link, and what it led to is
+// missing.
+func pointless(path string, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for at := path; ; at = filepath.Dir(at) {
+		if _, there := os.Stat(at); there == nil || at == filepath.Dir(at) {
+			return err
+		}
+		if target, linkErr := os.Readlink(at); linkErr == nil {
+			return fmt.Errorf("%w: %s is a link to %s, which is not there", ErrUnfit, at, target)
+		}
+	}
 }
 
 func kindOf(m fs.FileMode) string {
@@ -55,6 +73,7 @@ func kindOf(m fs.FileMode) string {
 // is that of a file that is not there.
 type Stamp struct {
 	there    bool
+	trouble  string // why the file cannot be looked at; "" when it can, or is not there
 	modified time.Time
 	size     int64
 	info     os.FileInfo
@@ -63,19 +82,24 @@ type Stamp struct {
 // StampOf looks at a file.
 func StampOf(path string) Stamp {
 	info, err := os.Stat(path)
-	if err != nil {
+	if err = pointless(path, err); errors.Is(err, fs.ErrNotExist) {
 		return Stamp{}
+	}
+	if err != nil {
+		return Stamp{trouble: err.Error()}
 	}
 	return Stamp{there: true, modified: info.ModTime(), size: info.Size(), info: info}
 }
 
 // Same reports whether two looks saw the same content.
 func (s Stamp) Same(other Stamp) bool {
-	if s.there != other.there {
+	if s.there != other.there || s.trouble != other.trouble {
 		return false
 	}
 	return !s.there || s.modified.Equal(other.modified) && s.size == other.size && os.SameFile(s.info, other.info)
 }
 
-// Empty reports whether there was nothing in the file, or none.
-func (s Stamp) Empty() bool { return s.size == 0 }
+// Empty reports whether there was a file with nothing in it, or none.
+func (s Stamp) Empty() bool {
+	return s.trouble == "" && (!s.there || s.size == 0 && s.info.Mode().IsRegular())
+}

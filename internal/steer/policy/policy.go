@@ -10,13 +10,12 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"sync"
-	"time"
+
+	"topside/internal/steer/keptfile"
 )
 
 // A Verdict is what a policy says of an action.
@@ -213,6 +212,8 @@ func split(line string) ([]word, error) {
 	}
 	for _, c := range line {
 		switch {
+		case c < ' ' && c != '\t' && c != '\n' && c != '\r' || c == 0x7f:
+			return nil, fmt.Errorf("there is a control character in it (%q), which no pattern can match", c)
 		case quoted && c == '"':
 			quoted = false
 		case quoted && c != '\n':
@@ -311,15 +312,9 @@ type File struct {
 
 	mu      sync.Mutex
 	read    Source // what was read
-	stamp   stamp
+	stamp   keptfile.Stamp
 	current *Policy
 	err     error
-}
-
-type stamp struct {
-	there    bool
-	modified time.Time
-	size     int64
 }
 
 // A Source says where a policy is.
@@ -344,20 +339,15 @@ func (f *File) Current() (*Policy, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	path := f.path()
-	now := stampOf(path.Path)
-	if f.current == nil || path != f.read || now != f.stamp {
+	var now keptfile.Stamp
+	if path.Path != "" {
+		now = keptfile.StampOf(path.Path)
+	}
+	if f.current == nil || path != f.read || !now.Same(f.stamp) {
 		f.read, f.stamp = path, now
 		f.current, f.err = load(path)
 	}
 	return f.current, f.err
-}
-
-func stampOf(path string) stamp {
-	info, err := os.Stat(path)
-	if path == "" || err != nil {
-		return stamp{}
-	}
-	return stamp{true, info.ModTime(), info.Size()}
 }
 
 func load(source Source) (*Policy, error) {
@@ -368,13 +358,13 @@ func load(source Source) (*Policy, error) {
 	if path == "" {
 		return Default(), nil
 	}
-	text, err := readFile(path)
+	text, err := keptfile.Read(path, longestFile)
 	if errors.Is(err, fs.ErrNotExist) && !source.Named {
 		return Default(), nil
 	}
 	if err == nil {
 		var p *Policy
-		if p, err = Parse(text); err == nil {
+		if p, err = Parse(string(text)); err == nil {
 			return p, nil
 		}
 	}
@@ -384,24 +374,4 @@ func load(source Source) (*Policy, error) {
 // closed denies everything.
 func closed(err error) (*Policy, error) {
 	return &Policy{fallback: Decision{Verdict: Deny, Reason: err.Error()}, broken: true}, err
-}
-
-func readFile(path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", errors.New("it is not a file")
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, longestFile+1))
-	if err == nil && len(data) > longestFile {
-		err = fmt.Errorf("it is longer than %d bytes", longestFile)
-	}
-	return string(data), err
 }

@@ -68,6 +68,7 @@ func TestErrorsNameTheLine(t *testing.T) {
 		"deny user=a user=b":                {1, "twice"},
 		"deny user=a,,b":                    {1, "empty pattern"},
 		"deny name=\"x":                     {1, "not closed"},
+		"allow\ndeny name=sl\x00eep":        {2, "control character"},
 		"default":                           {1, "one verdict"},
 		"default deny\ndefault allow":       {2, "already"},
 		"default perhaps":                   {1, "not a verdict"},
@@ -131,6 +132,37 @@ func TestFile(t *testing.T) {
 	write("allow signal=TERM # mended")
 	if _, err := f.Current(); err != nil || decide() != Allow {
 		t.Errorf("a mended policy: %v", err)
+	}
+	// What changes within the clock's tick and has the same length is another file.
+	stamp, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(t.TempDir(), "other")
+	if err := os.WriteFile(other, []byte("deny  signal=TERM # mended"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Chtimes(other, stamp.ModTime(), stamp.ModTime()), os.Rename(other, path)); err != nil {
+		t.Fatal(err)
+	}
+	if decide() != Deny {
+		t.Error("a policy that another file replaced is not read")
+	}
+	// A link that leads nowhere is not a policy that nobody wrote, be it met first
+	// or after the policy was missing.
+	if err := os.Remove(path); err != nil || decide() != Allow {
+		t.Errorf("a policy that was removed: %v", err)
+	}
+	for _, target := range []string{"/nowhere/policy", path} {
+		if err := os.Symlink(target, path); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Current(); err == nil || decide() != Deny {
+			t.Errorf("a link to %s allows: %v", target, err)
+		}
+		if err := os.Remove(path); err != nil || decide() != Allow {
+			t.Error(err)
+		}
 	}
 	path = t.TempDir()
 	if _, err := f.Current(); err == nil || decide() != Deny {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -90,7 +91,7 @@ const LongestHold = time.Hour
 func (s Setting) Validate(m Metric) error {
 	switch {
 	case !slices.Contains(Metrics, m):
-		return fmt.Errorf("%w: there is no metric %q; the metrics are %v", ErrInvalid, m, Metrics)
+		return fmt.Errorf("%w: there is no metric %q; the metrics are %s", ErrInvalid, m, names())
 	case math.IsNaN(s.Limit) || s.Limit < 0 || s.Limit > 100:
 		return fmt.Errorf("%w: %s is %v; it must be a number from 0 to 100", ErrInvalid, m, s.Limit)
 	case math.IsNaN(s.Slack) || s.Slack < 0 || s.Slack > 100:
@@ -99,6 +100,14 @@ func (s Setting) Validate(m Metric) error {
 		return fmt.Errorf("%w: the hold of %s is %v; it must be from 0 s to %v", ErrInvalid, m, s.Hold, LongestHold)
 	}
 	return nil
+}
+
+func names() string {
+	var all []string
+	for _, m := range Metrics {
+		all = append(all, string(m))
+	}
+	return strings.Join(all, ", ")
 }
 
 // Validate checks every setting, in the order of [Metrics], unknown ones last.
