@@ -6,8 +6,7 @@ import (
 	"context"
 	"fmt"
 
-	"topside/internal/see"
-	"topside/internal/see/model"
+	"topside/internal/see/proc"
 	"topside/internal/see/resource"
 	"topside/internal/steer/action"
 	"topside/internal/steer/evidence"
@@ -23,7 +22,7 @@ func (a *Advisor) Revoke(token string) { a.actor.Revoke(token) }
 
 // Decline takes back the confirmation of a result and writes down why; see
 // [action.Actor.Decline].
-func (a *Advisor) Decline(r action.Request, token, why string) error {
+func (a *Advisor) Decline(r action.Request, token, why string) (*action.Result, error) {
 	return a.actor.Decline(r, token, why)
 }
 
@@ -43,45 +42,48 @@ func (a *Advisor) TargetOf(r *resource.Resource) (action.Identity, error) {
 // mostChildren bounds the children that a dry run lists.
 const mostChildren = 50
 
-// surroundings looks around a process by the latest snapshot.
-func (a *Advisor) surroundings(ctx context.Context, pid int32) *action.Surroundings {
-	snapshot, err := a.o.Observer.Select(ctx, see.Selector{})
-	if err != nil {
-		return nil
-	}
+// surroundings looks around a process as it is now: a snapshot may be older than
+// the children.
+func (a *Advisor) surroundings(_ context.Context, pid int32) *action.Surroundings {
+	fs := a.o.Observer.FS()
 	out := &action.Surroundings{}
-	for _, p := range descendants(snapshot.Observation().Processes, pid) {
+	for _, child := range descendants(fs, pid) {
 		if len(out.Children) == mostChildren {
 			out.More++
 			continue
 		}
-		out.ChildPIDs = append(out.ChildPIDs, p.PID)
-		out.Children = append(out.Children, action.Process{
-			Name: p.Facts.Comm, Executable: p.Facts.Executable, User: p.Facts.User, Args: p.Facts.Args,
-			Unit: p.Facts.Placement.Unit, Container: p.Facts.Placement.ContainerID, PPID: p.PPID, State: p.State,
-		})
+		stat, err := fs.Stat(child)
+		if err != nil {
+			continue // it ended
+		}
+		out.ChildPIDs = append(out.ChildPIDs, child)
+		out.Children = append(out.Children, action.Describe(fs, stat))
 	}
 	// A reader of its own: that of the passes belongs to their goroutine.
-	out.Listening, err = evidence.New(a.o.Observer.FS()).ListensOn(pid)
+	var err error
+	out.Listening, err = evidence.New(fs).ListensOn(pid)
 	out.ListeningKnown = err == nil
 	return out
 }
 
 // descendants lists the processes below one, nearest first.
-func descendants(processes []model.Process, pid int32) []*model.Process {
-	below := map[int32][]*model.Process{}
-	for i := range processes {
-		p := &processes[i]
-		below[p.PPID] = append(below[p.PPID], p)
-	}
-	var out []*model.Process
+func descendants(fs proc.FS, pid int32) []int32 {
+	below := map[int32][]int32{}
+	scanner := fs.NewScanner(proc.ScannerOptions{})
+	defer scanner.Close()
+	_ = scanner.Scan(func(pid int32, s *proc.Stat, err error) {
+		if err == nil && !s.Ended() {
+			below[s.PPID] = append(below[s.PPID], pid)
+		}
+	})
+	var out []int32
 	seen := map[int32]bool{pid: true}
 	for queue := []int32{pid}; len(queue) > 0; queue = queue[1:] {
 		for _, child := range below[queue[0]] {
-			if !seen[child.PID] {
-				seen[child.PID] = true
+			if !seen[child] {
+				seen[child] = true
 				out = append(out, child)
-				queue = append(queue, child.PID)
+				queue = append(queue, child)
 			}
 		}
 	}

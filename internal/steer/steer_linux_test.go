@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -258,6 +259,20 @@ func TestSurroundings(t *testing.T) {
 		}
 	}
 	t.Errorf("our child %d is not among %v", pid, around.ChildPIDs)
+}
+
+// A dry run tells of children that are younger than the latest snapshot.
+func TestSurroundingsAreOfNow(t *testing.T) {
+	t.Parallel()
+	a := newAdvisor(t, nil)
+	fresh := time.Duration(0)
+	if _, err := a.o.Observer.Select(ctx(t), see.Selector{MaxAge: &fresh}); err != nil {
+		t.Fatal(err)
+	}
+	pid := sleeper(t)
+	if around := a.surroundings(ctx(t), int32(os.Getpid())); !slices.Contains(around.ChildPIDs, pid) {
+		t.Errorf("our child %d is not among %v", pid, around.ChildPIDs)
+	}
 }
 
 func TestRecord(t *testing.T) {

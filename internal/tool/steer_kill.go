@@ -114,11 +114,13 @@ func (s *steerer) killRequest(ctx context.Context, c Call) (action.Request, erro
 
 // declined is the answer when no person agreed. The confirmation is used up.
 func (s *steerer) declined(r action.Request, a *Answer) Result {
-	answer := killed{
-		Outcome: string(action.Denied), Reason: "the policy wants a person's word, and " + a.Why + "; nothing was sent",
-		PID: r.Target.PID, Signal: string(r.Signal),
+	why := "the policy wants a person's word, and " + a.Why + "; nothing was sent"
+	answer := killed{Outcome: string(action.Denied), Reason: why, PID: r.Target.PID, Signal: string(r.Signal)}
+	done, err := s.advisor.Decline(r, a.State, why)
+	if done != nil {
+		answer = killedOf(&r, done)
 	}
-	if err := s.advisor.Decline(r, a.State, answer.Reason); err != nil {
+	if err != nil {
 		answer.Reason += "; " + line(err.Error())
 	}
 	return Result{Structured: answer, Text: answer.text()}

@@ -420,7 +420,7 @@ func (x *Xtop) kill(ctx context.Context, c Call) (Result, error) {
 		// Nobody can be asked in this protocol.
 		answer.Outcome = string(action.Denied)
 		answer.Reason += ", and this protocol cannot ask for it"
-		if err := x.advisor.Decline(r, done.Confirmation, answer.Reason); err != nil {
+		if _, err := x.advisor.Decline(r, done.Confirmation, answer.Reason); err != nil {
 			answer.Reason += "; " + line(err.Error())
 		}
 	}

@@ -178,6 +178,8 @@ type System interface {
 // A Handle holds one process, whoever gets its PID later.
 type Handle interface {
 	Signal(Signal) error
+	// Probe says what Signal would, and sends nothing.
+	Probe() error
 	// Wait returns nil when the process has ended, and the context's error
 	// when ctx ends first.
 	Wait(context.Context) error
@@ -217,14 +219,28 @@ func New(o Options) *Actor {
 func (a *Actor) Revoke(token string) { a.confirmations.Revoke(token) }
 
 // Decline takes a confirmation back after a person said no, or where none could
-// be asked, and writes that down.
-func (a *Actor) Decline(r Request, token, why string) error {
-	a.confirmations.Revoke(token)
+// be asked, and writes that down. The result tells what was declined; it is there
+// with an error of the audit log, too.
+func (a *Actor) Decline(r Request, token, why string) (*Result, error) {
+	binding, known := a.confirmations.Revoke(token)
 	if err := r.complete(); err != nil {
-		return err
+		return nil, err
 	}
-	result := &Result{Outcome: Denied, Reason: why, Target: r.Target, Signal: r.Signal, Decision: policy.Decision{Verdict: policy.Confirm}}
-	return a.write(&r, result, "declined")
+	result := &Result{Outcome: Denied, Target: r.Target, Signal: r.Signal, Decision: policy.Decision{Verdict: policy.Confirm}}
+	if known && binding.PID == r.Target.PID {
+		result.Target.StartTicks, result.Target.BootID = binding.StartTicks, binding.BootID
+	}
+	if stat, err := a.o.FS.Stat(r.Target.PID); err == nil && (result.Target.StartTicks == 0 || result.Target.StartTicks == stat.StartTicks) {
+		result.Process = Describe(a.o.FS, stat)
+		if rules, err := a.o.Policy(); rules != nil && err == nil {
+			a.judge(rules, &r, result)
+		}
+		if result.Decision.Verdict != policy.Confirm { // the policy changed meanwhile
+			result.Decision = policy.Decision{Verdict: policy.Confirm}
+		}
+	}
+	result.Reason = why
+	return result, a.write(&r, result, "declined")
 }
 
 // Act does what the request asks for. What the target or the rules say is a
@@ -306,7 +322,7 @@ func (a *Actor) examine(ctx context.Context, r *Request, result *Result) Handle 
 	if result.Target.BootID == "" {
 		result.Target.BootID, _ = a.o.FS.BootID()
 	}
-	result.Process = a.describe(r.Target.PID, stat)
+	result.Process = Describe(a.o.FS, stat)
 	if why := a.refuses(r.Target.PID, stat); why != "" {
 		handle.Close()
 		return end(result, Denied, why)
@@ -316,7 +332,11 @@ func (a *Actor) examine(ctx context.Context, r *Request, result *Result) Handle 
 		return nil
 	}
 	if r.DryRun {
+		err := handle.Probe()
 		handle.Close()
+		if err != nil {
+			return a.unsent(err, result)
+		}
 		if a.o.Surroundings != nil {
 			result.Surroundings = a.o.Surroundings(ctx, r.Target.PID)
 		}
@@ -342,9 +362,9 @@ func (a *Actor) unopened(err error, r *Request, result *Result) Handle {
 	return end(result, Failed, err.Error())
 }
 
-// describe reads what people and policies call the process.
-func (a *Actor) describe(pid int32, stat *proc.Stat) Process {
-	fs := a.o.FS
+// Describe reads what people and policies call a process.
+func Describe(fs proc.FS, stat *proc.Stat) Process {
+	pid := stat.PID
 	p := Process{Name: string(stat.Comm), PPID: stat.PPID, State: stat.State}
 	if uid, err := fs.Owner(pid); err == nil {
 		p.UID = fmt.Sprint(uid)
@@ -405,15 +425,28 @@ func (a *Actor) above(pid int32) bool {
 
 // permits asks the policy, and for a person's word where it wants one.
 func (a *Actor) permits(r *Request, result *Result) bool {
-	signals := []Signal{r.Signal}
-	if r.Escalate {
-		signals = append(signals, Kill)
-	}
 	rules, err := a.o.Policy()
 	if rules == nil || err != nil {
 		end(result, Denied, err.Error())
 		result.Decision = policy.Decision{Verdict: policy.Deny, Reason: err.Error()}
 		return false
+	}
+	if denied := a.judge(rules, r, result); denied != "" {
+		end(result, Denied, "the policy denies "+string(denied)+because(result.Decision))
+		return false
+	}
+	if result.Decision.Verdict != policy.Confirm || r.DryRun {
+		return true
+	}
+	return a.confirmed(r, result)
+}
+
+// judge asks the rules about every signal of the request, and returns one that they
+// deny.
+func (a *Actor) judge(rules *policy.Policy, r *Request, result *Result) (denied Signal) {
+	signals := []Signal{r.Signal}
+	if r.Escalate {
+		signals = append(signals, Kill)
 	}
 	result.Decision = policy.Decision{Verdict: policy.Allow}
 	for _, signal := range signals {
@@ -422,14 +455,10 @@ func (a *Actor) permits(r *Request, result *Result) bool {
 			result.Decision = d
 		}
 		if d.Verdict == policy.Deny {
-			end(result, Denied, "the policy denies "+string(signal)+because(d))
-			return false
+			return signal
 		}
 	}
-	if result.Decision.Verdict != policy.Confirm || r.DryRun {
-		return true
-	}
-	return a.confirmed(r, result)
+	return ""
 }
 
 func (a *Actor) asPolicy(r *Request, result *Result, signal Signal) policy.Request {
@@ -511,18 +540,23 @@ func (a *Actor) send(handle Handle, s Signal, result *Result) bool {
 	case err == nil:
 		result.Sent = true
 		return true
-	case errors.Is(err, ErrGone):
-		if result.Sent {
-			result.Outcome, result.Reason = Exited, ""
-		} else {
-			end(result, NoSuchProcess, "it ended before the signal was sent")
-		}
-	case errors.Is(err, ErrNotAllowed):
-		end(result, Denied, fmt.Sprintf("the kernel does not permit topside to signal a process of the user %s", result.Process.User))
+	case errors.Is(err, ErrGone) && result.Sent:
+		result.Outcome, result.Reason = Exited, ""
 	default:
-		end(result, Failed, err.Error())
+		a.unsent(err, result)
 	}
 	return false
+}
+
+// unsent says why the kernel took no signal.
+func (a *Actor) unsent(err error, result *Result) Handle {
+	switch {
+	case errors.Is(err, ErrGone):
+		return end(result, NoSuchProcess, "it ended before the signal was sent")
+	case errors.Is(err, ErrNotAllowed):
+		return end(result, Denied, fmt.Sprintf("the kernel does not permit topside to signal a process of the user %s", result.Process.User))
+	}
+	return end(result, Failed, err.Error())
 }
 
 func await(ctx context.Context, handle Handle, limit time.Duration) bool {

@@ -324,6 +324,32 @@ func TestConfirmation(t *testing.T) {
 	}
 }
 
+// What a person declined is told and written down as what was allowed is: which
+// process, by which line.
+func TestDeclined(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "# rules\nconfirm signal=TERM", nil)
+	pid, _ := start(t, obedient)
+	r := Request{Tool: "process_kill", Target: Identity{PID: pid}}
+	asked := w.act(t, r)
+	result, err := w.Decline(r, asked.Confirmation, "the person declined")
+	if err != nil || result.Outcome != Denied || result.Reason != "the person declined" || result.Process.Name == "" || result.Decision.Line != 2 || result.Target.StartTicks == 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	data, err := os.ReadFile(w.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	var last audit.Entry
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Stage != "declined" || last.StartTicks == 0 || last.Name == "" || last.PolicyLine != 2 {
+		t.Errorf("%+v, %v", last, err)
+	}
+	if again := w.act(t, Request{Target: asked.Target, Confirmation: asked.Confirmation}); again.Outcome != Denied || !alive(pid) {
+		t.Errorf("declined and used: %+v", again)
+	}
+}
+
 func TestNothingWithoutAnAuditLog(t *testing.T) {
 	t.Parallel()
 	pid, _ := start(t, obedient)
@@ -378,6 +404,7 @@ type refusing struct{ err error }
 func (r refusing) Open(int32) (Handle, error) { return r, nil }
 func (r refusing) Self() int32                { return int32(os.Getpid()) }
 func (r refusing) Signal(Signal) error        { return r.err }
+func (r refusing) Probe() error               { return r.err }
 func (r refusing) Wait(context.Context) error { return nil }
 func (r refusing) Close() error               { return nil }
 
@@ -386,8 +413,10 @@ func TestTheKernelsAnswers(t *testing.T) {
 	pid, _ := start(t, obedient)
 	for err, want := range map[error]Outcome{ErrNotAllowed: Denied, ErrGone: NoSuchProcess, errors.New("odd"): Failed} {
 		w := newWorld(t, "", func(o *Options) { o.System = refusing{err} })
-		if result := w.act(t, Request{Target: Identity{PID: pid}}); result.Outcome != want || result.Sent || result.Reason == "" {
-			t.Errorf("%v: %+v", err, result)
+		for _, dry := range []bool{false, true} {
+			if result := w.act(t, Request{Target: Identity{PID: pid}, DryRun: dry}); result.Outcome != want || result.Sent || result.Reason == "" {
+				t.Errorf("%v, dry run %v: %+v", err, dry, result)
+			}
 		}
 	}
 }

@@ -45,8 +45,13 @@ var numbers = map[Signal]unix.Signal{
 	Stop: unix.SIGSTOP, Cont: unix.SIGCONT, Usr1: unix.SIGUSR1, Usr2: unix.SIGUSR2,
 }
 
-func (p *pidfd) Signal(s Signal) error {
-	err := unix.PidfdSendSignal(p.fd, numbers[s], nil, 0)
+func (p *pidfd) Signal(s Signal) error { return p.send(numbers[s]) }
+
+// Probe sends the signal 0, which the kernel only judges.
+func (p *pidfd) Probe() error { return p.send(0) }
+
+func (p *pidfd) send(s unix.Signal) error {
+	err := unix.PidfdSendSignal(p.fd, s, nil, 0)
 	switch {
 	case err == nil:
 		return nil

@@ -87,11 +87,14 @@ func (c *Confirmations) Redeem(token string, b Binding) error {
 	return nil
 }
 
-// Revoke takes a token back unused, after the person said no.
-func (c *Confirmations) Revoke(token string) {
+// Revoke takes a token back unused, after the person said no, and returns what it
+// was for; false when there is no such token.
+func (c *Confirmations) Revoke(token string) (Binding, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	p, ok := c.pending[token]
 	delete(c.pending, token)
+	return p.binding, ok
 }
 
 func (c *Confirmations) expire() {
