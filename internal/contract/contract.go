@@ -109,17 +109,28 @@ func (s *surface) now() *roster {
 func (s *surface) serve(version string) *mcp.Server {
 	s.here = rosterOf(slices.DeleteFunc(slices.Clone(s.tools), tool.FleetTool))
 	s.hosted = sync.OnceValue(func() *roster { return rosterOf(s.hosts.On(s.tools)) })
-	server := mcp.NewServer(&mcp.Implementation{Name: s.name, Title: s.title, Version: version}, &mcp.ServerOptions{
+	options := &mcp.ServerOptions{
 		Instructions: s.instructions,
-		// Empty, so that neither logging nor listChanged is announced.
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
-	})
+		// Logging is not announced, and listChanged only where the list can change.
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: s.hosts != nil}},
+	}
+	n := &news{hosts: s.hosts}
+	if s.hosts != nil {
+		options.InitializedHandler = func(_ context.Context, r *mcp.InitializedRequest) { n.reader(r.Session) }
+	}
+	server := mcp.NewServer(&mcp.Implementation{Name: s.name, Title: s.title, Version: version}, options)
 	for _, t := range s.here.announced() {
 		server.AddTool(t, unreached)
 	}
+	// The SDK tells of any change to its own list, this one's tools among them or not;
+	// what it answers is the middleware's.
+	n.tell = func() { server.AddTool(announce(changed), unreached) }
 	server.AddReceivingMiddleware(s.receive)
 	return server
 }
+
+// changed stands in the SDK's list for a change of the surface's own; nobody sees it.
+var changed = &tool.Tool{Name: "changed", Description: "The list of tools has changed."}
 
 // announce is a tool as tools/list shows it.
 func announce(t *tool.Tool) *mcp.Tool {

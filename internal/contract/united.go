@@ -5,6 +5,7 @@ package contract
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -79,6 +80,34 @@ func instructionsOf(c Config, tools []*tool.Tool) string {
 		parts = append(parts, hosts)
 	}
 	return strings.Join(parts, "\n\n")
+}
+
+// news tells the clients of a server that its list of tools has changed: there begin
+// or cease to be hosts.
+type news struct {
+	hosts *tool.Hosts
+	tell  func()
+
+	mu      sync.Mutex
+	readers int
+	stop    func()
+}
+
+// reader counts a client until it is gone.
+func (n *news) reader(session *mcp.ServerSession) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.readers++; n.readers == 1 {
+		n.stop = n.hosts.Watch(n.tell)
+	}
+	go func() {
+		_ = session.Wait() // how it ended is the wire's
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if n.readers--; n.readers == 0 {
+			n.stop()
+		}
+	}()
 }
 
 func unitedFailure(err error) (structured any, text string) {

@@ -3,8 +3,8 @@ package tool
 // This file puts the tools of the united surface on other hosts: it gives them the
 // arguments host and hosts, and declares the fleet toolset. The other files of this
 // part: fleet_call.go calls one host, fleet_many.go many, fleet_rows.go merges lists
-// of many, fleet_hosts.go lists the hosts, fleet_files.go moves files, and
-// fleet_error.go says what went wrong.
+// of many, fleet_hosts.go lists the hosts, fleet_watch.go tells when there begin to be
+// any, fleet_files.go moves files, and fleet_error.go says what went wrong.
 
 import (
 	"context"
@@ -53,11 +53,13 @@ type Hosts struct {
 	lastToken uint64
 	listening map[uint64]progressing
 	moves     map[string]*move
+	watchers  map[*watcher]bool
+	unwatched chan struct{} // closed when the last watcher goes
 }
 
 // NewHosts makes Hosts. The error is about the registry.
 func NewHosts(o HostsOptions) (*Hosts, error) {
-	h := &Hosts{judge: o.Elsewhere, note: o.Note, version: o.Fleet.Version, listening: map[uint64]progressing{}, moves: map[string]*move{}}
+	h := &Hosts{judge: o.Elsewhere, note: o.Note, version: o.Fleet.Version, listening: map[uint64]progressing{}, moves: map[string]*move{}, watchers: map[*watcher]bool{}}
 	o.Fleet.Notifications = h.notified
 	o.Fleet.RelayOnly = true
 	f, err := fleet.New(o.Fleet)
