@@ -125,10 +125,11 @@ func New(o Options) (*Fleet, error) {
 func (f *Fleet) Registry() *host.Registry { return f.registry }
 
 // Known lists the hosts of the registry, and those of the OpenSSH configuration
-// that are not in it, sorted by name.
+// that are not in it, sorted by name. Where the registry cannot be understood it is not
+// known what may be done there, and there are none.
 func (f *Fleet) Known() []host.Entry {
 	known := f.registry.List()
-	if f.o.SSHConfig != "" {
+	if f.o.SSHConfig != "" && !f.registry.Blind() {
 		for _, e := range f.fromSSHConfig() {
 			if !slices.ContainsFunc(known, func(k host.Entry) bool { return k.Name == e.Name }) {
 				known = append(known, e)
@@ -141,7 +142,7 @@ func (f *Fleet) Known() []host.Entry {
 
 // allows reports whether a host may be used without being known.
 func (f *Fleet) allows(name string) bool {
-	return slices.ContainsFunc(f.o.Allow, func(pattern string) bool {
+	return !f.registry.Blind() && slices.ContainsFunc(f.o.Allow, func(pattern string) bool {
 		ok, err := path.Match(pattern, name)
 		return ok && err == nil
 	})
@@ -152,7 +153,7 @@ func (f *Fleet) Allowed() []string { return f.o.Allow }
 
 // Any reports whether a host is known, or any is allowed.
 func (f *Fleet) Any() bool {
-	return len(f.o.Allow) > 0 || f.registry.Len() > 0 || f.o.SSHConfig != "" && len(f.fromSSHConfig()) > 0
+	return f.registry.Len() > 0 || !f.registry.Blind() && (len(f.o.Allow) > 0 || f.o.SSHConfig != "" && len(f.fromSSHConfig()) > 0)
 }
 
 // configFor is how long what the OpenSSH configuration says is taken for true: it is

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"topside/internal/fleet/fleettest"
 	"topside/internal/fleet/host"
 	"topside/test/bed"
 )
@@ -387,4 +388,67 @@ func TestHostsOfTheConfiguration(t *testing.T) {
 	if text := bed.ResultOf(t, s.Call("list_hosts", nil)).Text(); !strings.Contains(text, "sssh_config") || !strings.Contains(text, "takes ssh_config") {
 		t.Errorf("a configuration with a slip: %s", text)
 	}
+}
+
+// A client that keeps the list of tools hears when it changes: with the first host that
+// is known, and when the last one is gone.
+func TestClientsHearOfHosts(t *testing.T) {
+	t.Parallel()
+	w := newUnited(t)
+	s := w.serve()
+	told := func() (n int) {
+		for _, line := range s.Lines() {
+			if strings.Contains(line, `"notifications/tools/list_changed"`) {
+				n++
+			}
+		}
+		return n
+	}
+	offers := func() bool {
+		tools, _ := listed(t, s)
+		_, there := tools["push_file"]
+		return there
+	}
+	if offers() {
+		t.Error("files are moved without hosts")
+	}
+	for i, change := range []func(){
+		func() { w.register("alpha", nil) },
+		func() { w.register("beta", nil); w.unregister("alpha") }, // the list is the same
+		func() { w.unregister("beta") },
+	} {
+		change()
+		want := []int{1, 1, 2}[i]
+		fleettest.Eventually(t, 20*time.Second, "word of the change", func() bool { return told() >= want })
+		if there := offers(); there != (i < 2) {
+			t.Errorf("after change %d files are moved: %v", i, there)
+		}
+	}
+	if n := told(); n != 2 {
+		t.Errorf("the client was told %d times", n)
+	}
+}
+
+// A registry that cannot be understood may hold what keeps tools from hosts: it is left
+// alone, what was known stays, and who starts knows no host.
+func TestABrokenRegistryOpensNothing(t *testing.T) {
+	t.Parallel()
+	w := newUnited(t, farHost{name: "alpha", entry: func(e *host.Entry) { e.ReadOnly = true }})
+	w.write(".config/topside/config.json", fmt.Sprintf(`{"fleet":{"ssh_config":%q,"allow":["*"]}}`, w.config))
+	running := w.serve()
+	fails(t, running, "eval", bed.Arguments{"host": "alpha", "source": "1"}, "denied", "read-only")
+	w.write(".topside/hosts.json", `{"hosts": [{"name": "alpha", "read_only": true},]}`)
+	fails(t, running, "eval", bed.Arguments{"host": "alpha", "source": "1"}, "denied", "read-only")
+	if text := bed.ResultOf(t, running.Call("list_hosts", nil)).Text(); !strings.Contains(text, "alpha") || !strings.Contains(text, "hosts.json cannot be read") {
+		t.Errorf("the hosts are %s", text)
+	}
+	started := w.serve()
+	if tools, _ := listed(t, started); tools["push_file"] != nil {
+		t.Error("hosts are offered")
+	}
+	if text := bed.ResultOf(t, started.Call("list_hosts", nil)).Text(); !strings.Contains(text, "0 hosts") || !strings.Contains(text, "hosts.json cannot be read") {
+		t.Errorf("the hosts are %s", text)
+	}
+	w.write(".topside/hosts.json", `{"hosts": [{"name": "alpha", "read_only": true}]}`)
+	fails(t, started, "eval", bed.Arguments{"host": "alpha", "source": "1"}, "denied", "read-only")
 }

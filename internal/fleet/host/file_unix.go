@@ -28,7 +28,16 @@ func lock(path string) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// replaceFile writes an owner-only file as a whole.
+// replaceFile writes an owner-only file as a whole. renameio.WriteFile would leave the
+// permissions of the file before.
 func replaceFile(path string, data []byte) error {
-	return renameio.WriteFile(path, data, 0o600, renameio.IgnoreUmask())
+	f, err := renameio.NewPendingFile(path, renameio.WithStaticPermissions(0o600))
+	if err != nil {
+		return err
+	}
+	defer f.Cleanup()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	return f.CloseAtomicallyReplace()
 }

@@ -121,14 +121,16 @@ func TestTheContractsFile(t *testing.T) {
 	}
 }
 
+var corrupt = []string{"", "{", "[]", `{"hosts":3}`, "\x00\xff"}
+
 func TestACorruptRegistryIsKeptAside(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "{", "[]", `{"hosts":3}`, "\x00\xff"} {
+	for _, text := range corrupt {
 		path := filepath.Join(t.TempDir(), "hosts.json")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		r := open(t, path, Topside)
+		r := open(t, path, Topup)
 		if len(r.List()) != 0 || !strings.Contains(r.Note(), ".corrupt") {
 			t.Errorf("%q: %v, %q", text, r.List(), r.Note())
 		}
@@ -138,9 +140,72 @@ func TestACorruptRegistryIsKeptAside(t *testing.T) {
 		if err := r.Update("a", true, func(*Entry) {}); err != nil {
 			t.Error(err)
 		}
-		if again := open(t, path, Topside); len(again.List()) != 1 || again.Note() != "" {
+		if again := open(t, path, Topup); len(again.List()) != 1 || again.Note() != "" {
 			t.Errorf("%q: %v %q", text, again.List(), again.Note())
 		}
+	}
+}
+
+// The registry of this program may hold what keeps tools from hosts: one that cannot be
+// understood is left alone, and what was known stays.
+func TestACorruptRegistryForbids(t *testing.T) {
+	t.Parallel()
+	for _, text := range corrupt {
+		path := filepath.Join(t.TempDir(), "hosts.json")
+		running := open(t, path, Topside)
+		if err := running.Update("db", true, func(e *Entry) { e.ReadOnly = true }); err != nil {
+			t.Fatal(err)
+		}
+		good, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write := func(text string) {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(text)
+		var unreadable *UnreadableError
+		if err := running.Refresh(); !errors.As(err, &unreadable) {
+			t.Errorf("%q: refresh: %v", text, err)
+		}
+		if e, ok := running.Get("db"); !ok || !e.ReadOnly || running.Blind() || !strings.Contains(running.Note(), path) {
+			t.Errorf("%q: what was known is %v %v, %q", text, e, ok, running.Note())
+		}
+		started := open(t, path, Topside)
+		if started.Len() != 0 || !started.Blind() || !strings.Contains(started.Note(), path) {
+			t.Errorf("%q: %v, %q", text, started.List(), started.Note())
+		}
+		for _, r := range []*Registry{running, started} {
+			if err := r.Update("a", true, func(*Entry) {}); !errors.As(err, &unreadable) {
+				t.Errorf("%q: written over: %v", text, err)
+			}
+		}
+		if kept, err := os.ReadFile(path); err != nil || string(kept) != text {
+			t.Errorf("%q became %q, %v", text, kept, err)
+		}
+		write(string(good))
+		for _, r := range []*Registry{running, started} {
+			if err := r.Refresh(); err != nil || r.Len() != 1 || r.Blind() || r.Note() != "" {
+				t.Errorf("%q: mended: %v, %d hosts, %q", text, err, r.Len(), r.Note())
+			}
+		}
+	}
+}
+
+// A registry is the owner's alone, whatever it was before.
+func TestARegistryBecomesPrivate(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "hosts.json")
+	if err := os.WriteFile(path, []byte(`{"hosts":[]}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(t, path, Topside).Update("a", true, func(*Entry) {}); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info.Mode(), err)
 	}
 }
 

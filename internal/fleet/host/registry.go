@@ -101,22 +101,52 @@ type Registry struct {
 	note    string
 	stamp   stamp // of the file that entries are from
 	ahead   bool  // entries hold what could not be written
+	blind   bool  // the file has not been understood yet
 }
 
+// UnreadableError is a registry that is there and cannot be understood: it may hold
+// what keeps tools from hosts.
+type UnreadableError struct {
+	Path string
+	Err  error
+}
+
+func (e *UnreadableError) Error() string {
+	return fmt.Sprintf("the registry of hosts %s cannot be read (%v): mend it, or move it away", e.Path, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *UnreadableError) Unwrap() error { return e.Err }
+
 // Open reads the registry at path; "" keeps it in memory only. A missing file is an
-// empty registry. A corrupt one is too: it is kept aside (path + ".corrupt"), and
-// [Registry.Note] says so.
+// empty registry. So is a corrupt one of the topup contract: it is kept aside (path +
+// ".corrupt"), and [Registry.Note] says so. Of this program's own, which restricts
+// hosts, it is left where it is: nothing is known until it has been mended, which
+// [Registry.Blind] and the note say, and what was known before stays.
 func Open(path string, format Format) (*Registry, error) {
 	r := &Registry{path: path, format: format, entries: map[string]Entry{}}
 	if path == "" {
 		return r, nil
 	}
 	entries, err := r.read()
-	if err != nil {
+	var unreadable *UnreadableError
+	switch {
+	case errors.As(err, &unreadable):
+		r.blind = true
+		return r, nil
+	case err != nil:
 		return nil, err
 	}
 	r.entries = entries
 	return r, nil
+}
+
+// Blind reports whether the registry has never been understood, so that what it may
+// forbid is not known.
+func (r *Registry) Blind() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.blind
 }
 
 // Note is what people should know about the file, or "".
@@ -157,7 +187,7 @@ func (r *Registry) Len() int {
 }
 
 // Refresh reads the file again if another program has changed it. A file that cannot
-// be read leaves the registry as it is.
+// be read, or understood, leaves the registry as it is.
 func (r *Registry) Refresh() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,12 +206,18 @@ func (r *Registry) read() (map[string]Entry, error) {
 	r.stamp = stampOf(r.path) // before: what is written meanwhile is read next time
 	data, err := readBounded(r.path)
 	if errors.Is(err, fs.ErrNotExist) {
+		r.understood()
 		return map[string]Entry{}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("registry of hosts %s: %w", r.path, err)
 	}
 	entries, err := Parse(data)
+	if err != nil && r.format == Topside {
+		err = &UnreadableError{r.path, err}
+		r.note = err.Error()
+		return nil, err
+	}
 	if err != nil {
 		aside := r.path + ".corrupt"
 		r.note = fmt.Sprintf("the registry of hosts %s was not readable (%v); it is kept as %s, and the registry starts empty", r.path, err, aside)
@@ -190,7 +226,16 @@ func (r *Registry) read() (map[string]Entry, error) {
 		}
 		return map[string]Entry{}, nil
 	}
+	r.understood()
 	return entries, nil
+}
+
+// understood forgets what was said of a file that has been mended. It needs r.mu.
+func (r *Registry) understood() {
+	r.blind = false
+	if r.format == Topside {
+		r.note = ""
+	}
 }
 
 func readBounded(path string) ([]byte, error) {
