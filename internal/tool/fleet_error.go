@@ -177,7 +177,7 @@ func collectHint(tool, name string, kept time.Duration) string {
 
 func connectHint(name string, e *link.ConnectError) string {
 	var said *ssh.Error
-	if errors.As(e, &said) && said.Cause == ssh.CommandNotFound {
+	if errors.As(e, &said) && (said.Cause == ssh.CommandNotFound || said.Cause == ssh.TooOld) {
 		return "a person installs it with: topside hosts install " + name
 	}
 	if e.RetryIn >= time.Second {

@@ -182,7 +182,7 @@ func (l *hostsListed) text() string {
 		}
 		if r.LastError != "" {
 			b.WriteString("\n  " + r.LastError)
-			if r.RetryInMS > 0 {
+			if r.RetryInMS >= 500 {
 				fmt.Fprintf(&b, "; tried again in %.0f s", float64(r.RetryInMS)/1000)
 			}
 		}

@@ -154,8 +154,11 @@ func merged(call Call, parts []part, lists []farList, items []route.From[farRow]
 	b = append(b, `,"hosts":[`...)
 	var text strings.Builder
 	fmt.Fprintf(&text, "%d of %d matching on %d of %d hosts", returned, matched, answered, len(parts))
-	if left > 0 {
+	switch {
+	case left > 0 && returned > 0:
 		fmt.Fprintf(&text, "; %d left out (offset=%d goes on, or filter)", left, offset+returned)
+	case left > 0:
+		fmt.Fprintf(&text, "; %d left out (raise limit)", left)
 	}
 	text.WriteString("\n")
 	if cut != "" {

@@ -2,6 +2,7 @@ package ssh
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -24,6 +25,8 @@ const (
 	NoClient        Cause = "no ssh client"
 	BadConfig       Cause = "bad configuration"
 	ForwardRefused  Cause = "forwarding refused"
+	TooOld          Cause = "too old"
+	Silent          Cause = "no answer" // ssh has not ended, and nothing came
 	Ended           Cause = "ended"
 )
 
@@ -43,7 +46,11 @@ func (e *Error) Error() string {
 		b.WriteString(": " + next)
 	}
 	if e.Text != "" {
-		b.WriteString(" (ssh said: " + oneLine(e.Text) + ")")
+		said := " (ssh said: "
+		if e.Cause == Silent {
+			said = " (it said: "
+		}
+		b.WriteString(said + oneLine(e.Text) + ")")
 	}
 	return b.String()
 }
@@ -73,6 +80,14 @@ func (e *Error) Next() string {
 		return "install OpenSSH's client"
 	case BadConfig:
 		return "ssh does not accept its configuration; run `ssh -G " + e.Host + "`"
+	case TooOld:
+		return "topside on " + e.Host + " has no relay; run `topside hosts install " + e.Host + "`"
+	case Silent:
+		return "nothing came from topside on " + e.Host + " in time: the host or the way there is slow, or a start-up file of the shell waits; `ssh " + e.Host + " topside version` shows which"
+	case Ended:
+		if e.Text == "" {
+			return fmt.Sprintf("what ssh started on %s ended with status %d and without a word; `ssh %s topside version` tells whether it is topside", e.Host, e.Status, e.Host)
+		}
 	case ForwardRefused:
 		return "sshd on " + e.Host + " does not forward sockets (AllowStreamLocalForwarding), or the local socket could not be made"
 	}
@@ -112,8 +127,9 @@ var signs = []struct {
 	{Refused, regexp.MustCompile(`(?i)Connection refused`)},
 	{TimedOut, regexp.MustCompile(`(?i)Connection timed out|Operation timed out|timed out during banner|Connection to .* timed out`)},
 	{Lost, regexp.MustCompile(`(?i)Timeout, server .* not responding|Connection reset|Broken pipe|Connection closed by|closed by remote host|client_loop`)},
-	{BadConfig, regexp.MustCompile(`(?i)Bad configuration option|terminating, .* bad configuration|Bad owner or permissions|unknown option|illegal option`)},
+	{BadConfig, regexp.MustCompile(`(?i)Bad configuration option|Can't open user config file|terminating, .* bad configuration|Bad owner or permissions|unknown option|illegal option`)},
 	{ForwardRefused, regexp.MustCompile(`(?i)forwarding failed|cannot listen to|forward.* request failed|open failed`)},
+	{TooOld, regexp.MustCompile(`(?i)unknown command[^\n]*fleet-relay|no command[^\n]*fleet-relay`)},
 	{CommandNotFound, regexp.MustCompile(`(?i)(topside|topup)[^\n]*(command )?not found|not found[^\n]*(topside|topup)|Unknown command[^\n]*(topside|topup)`)},
 }
 

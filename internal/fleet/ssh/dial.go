@@ -138,7 +138,10 @@ func (d Dialer) relay(ctx context.Context) (c *Conn, home string, err error) {
 	r := frame.NewPatient(p.Out)
 	rest, skipped, err := frame.SkipTo(r.Reader, frame.Mark, maxBanner)
 	if !stop() {
-		return nil, "", fmt.Errorf("%w%s", ctx.Err(), soFar(p, skipped))
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return nil, "", &Error{Host: d.Host, Cause: Silent, Text: oneLine(p.Stderr() + " " + string(skipped))}
+		}
+		return nil, "", ctx.Err()
 	}
 	if err != nil {
 		if errors.Is(err, frame.ErrGarbage) {

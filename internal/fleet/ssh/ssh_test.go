@@ -54,13 +54,19 @@ func TestCauses(t *testing.T) {
 		{"/c: line 1: Bad configuration option: nonsense", 255, BadConfig},
 		{"unix_listener: cannot bind to path\nCould not request local forwarding.\ncannot listen to", 255, ForwardRefused},
 		{"", 255, Lost},
+		{"Can't open user config file /nosuch: No such file or directory", 255, BadConfig},
+		{"topside: unknown command \"fleet-relay\" for \"topside\"", 2, TooOld},
 		{"topside: disk full", 1, Ended},
+		{"", 0, Ended},
 	}
 	for _, tt := range tests {
 		if got := classify(tt.stderr, tt.status); got != tt.want {
 			t.Errorf("%q: %q", tt.stderr, got)
 		}
 		e := &Error{Host: "h", Cause: tt.want, Text: tt.stderr}
+		if tt.want != Ended && e.Next() == "" || tt.stderr == "" && e.Next() == "" {
+			t.Errorf("%q: nothing says what to do: %v", tt.stderr, e)
+		}
 		if strings.Contains(e.Error(), "\n") {
 			t.Errorf("lines in %q", e.Error())
 		}
