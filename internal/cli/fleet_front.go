@@ -169,6 +169,9 @@ func (s fleetSettings) apply(o *fleet.Options) error {
 		if !filepath.IsAbs(path) {
 			return fmt.Errorf("the key fleet.ssh_config of the configuration: %s is not an absolute path", path)
 		}
+		if _, err := os.Stat(path); err != nil { // ssh fails with it, for every host
+			return fmt.Errorf("the key fleet.ssh_config of the configuration: %w", err)
+		}
 		o.SSHConfig = path
 		o.SSH = ssh.Client{Program: o.SSH.Program, Config: path}
 	default:

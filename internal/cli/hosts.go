@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -66,7 +67,14 @@ func withFleet(s Streams, do func(*fleet.Fleet) error) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(hostFailure(do(f)), f.Close())
+	err = do(f)
+	var unknown *host.UnknownError
+	if errors.As(err, &unknown) && !unknown.Tag && len(unknown.Known) == 0 {
+		for _, e := range f.Known() {
+			unknown.Known = append(unknown.Known, e.Name)
+		}
+	}
+	return errors.Join(hostFailure(err), f.Close())
 }
 
 // hostFailure gives the errors of hosts their next step.
@@ -211,7 +219,10 @@ out change nothing, and an empty value forgets. Nothing is connected;
 					return hostFailure(err)
 				}
 			}
-			if err := checkPatterns(entry.Allow, entry.Deny); err != nil {
+			if err := checkPatterns(tagsOf(entry.Allow), tagsOf(entry.Deny)); err != nil {
+				return err
+			}
+			if err := checkTags(tagsOf(entry.Tags)); err != nil {
 				return err
 			}
 			return withFleet(s, func(f *fleet.Fleet) error {
@@ -238,10 +249,10 @@ out change nothing, and an empty value forgets. Nothing is connected;
 	f := c.Flags()
 	f.StringVar(&entry.Description, "description", "", "say what the host is, in a few `words`")
 	f.StringVar(&entry.OS, "os", "", "name its operating `system`; a connection finds it out by itself")
-	f.StringSliceVar(&entry.Tags, "tag", nil, "give it these `tags`, in place of those that it had; hosts are chosen by them as tag:NAME")
+	f.StringArrayVar(&entry.Tags, "tag", nil, "give it these `tags`, in place of those that it had; hosts are chosen by them as tag:NAME")
 	f.BoolVar(&entry.ReadOnly, "read-only", false, "allow only tools that change nothing there")
-	f.StringSliceVar(&entry.Allow, "allow", nil, "allow only these `tools` there, by name or pattern (eval, list_*)")
-	f.StringSliceVar(&entry.Deny, "deny", nil, "deny these `tools` there; this wins over --allow")
+	f.StringArrayVar(&entry.Allow, "allow", nil, "allow only these `tools` there, by name or pattern (eval, list_*)")
+	f.StringArrayVar(&entry.Deny, "deny", nil, "deny these `tools` there; this wins over --allow")
 	f.StringVar(&entry.RemoteSocket, "socket", "", "find the daemon at this absolute `path` there, in place of its default")
 	change["description"] = func(e *host.Entry) { e.Description = entry.Description }
 	change["os"] = func(e *host.Entry) { e.OS = entry.OS }
@@ -263,10 +274,25 @@ func checkPatterns(lists ...[]string) error {
 	return nil
 }
 
-// tagsOf is a list without blanks, empty words and repetitions.
+// checkTags refuses tags that are not one word to choose hosts by.
+func checkTags(tags []string) error {
+	for _, tag := range tags {
+		odd := func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsGraphic(r) }
+		if strings.ContainsFunc(tag, odd) || tag == host.All || len(tag) > longestTag || strings.HasPrefix(tag, host.TagPrefix) {
+			return badUsage("Hosts are chosen by their tags as tag:NAME.", "%q is no tag: it is one word of at most %d bytes", clean(tag), longestTag)
+		}
+	}
+	return nil
+}
+
+// longestTag bounds a tag, in bytes.
+const longestTag = 60
+
+// tagsOf is a list without blanks, empty words and repetitions. Words may have commas
+// between them.
 func tagsOf(words []string) []string {
 	var out []string
-	for _, w := range words {
+	for _, w := range strings.Split(strings.Join(words, ","), ",") {
 		if w = strings.TrimSpace(w); w != "" && !slices.Contains(out, w) {
 			out = append(out, w)
 		}
@@ -298,10 +324,19 @@ func newHostsRemoveCommand(s Streams) *cobra.Command {
 				return err
 			}
 			return withFleet(s, func(f *fleet.Fleet) error {
+				if _, registered := f.Registry().Get(name); !registered {
+					if _, err := f.Entry(name); err == nil {
+						return fmt.Errorf("%s is not in the registry: it is known by the configuration (fleet.ssh_config, fleet.allow), and to be taken out there", name)
+					}
+				}
 				if err := f.Registry().Remove(name); err != nil {
 					return err
 				}
-				_, err := fmt.Fprintf(s.Out, "removed %s\n", name)
+				still := ""
+				if _, err := f.Entry(name); err == nil {
+					still = " from the registry; it stays known by the configuration (fleet.ssh_config, fleet.allow)"
+				}
+				_, err := fmt.Fprintf(s.Out, "removed %s%s\n", name, still)
 				return err
 			})
 		},
@@ -323,9 +358,15 @@ func newHostsTagCommand(s Streams) *cobra.Command {
 				return err
 			}
 			words := tagsOf(args[1:])
+			if !remove {
+				if err := checkTags(words); err != nil {
+					return err
+				}
+			}
 			return withFleet(s, func(f *fleet.Fleet) error {
 				var now []string
-				err := f.Registry().Update(name, false, func(e *host.Entry) {
+				_, unknown := f.Entry(name) // one of the configuration becomes one of the registry
+				err := f.Registry().Update(name, unknown == nil, func(e *host.Entry) {
 					if remove {
 						e.Tags = slices.DeleteFunc(e.Tags, func(t string) bool { return slices.Contains(words, t) })
 					} else {
@@ -531,6 +572,9 @@ func installOn(ctx context.Context, s Streams, f *fleet.Fleet, name, from string
 		return err
 	}
 	fmt.Fprintf(s.Out, "installed %s on %s\n", clean(plan.Path), name)
+	if plan.Installed != "" {
+		fmt.Fprintf(s.Out, "a daemon that runs there goes on with the program that it has; 'topside hosts stop %s' ends it, and the sessions there\n", name)
+	}
 	return registerInstalled(f, name)
 }
 

@@ -112,6 +112,12 @@ func TestHostsRefuses(t *testing.T) {
 		{2, "add", "takes one host"},
 		{2, "add\x00a\x00--socket\x00relative", "absolute"},
 		{2, "add\x00a\x00--deny\x00[", "no pattern"},
+		{2, "add\x00a\x00--allow\x00eval\n[", "no pattern"},
+		{2, "add\x00a\x00--tag\x00x\ny", "no tag"},
+		{2, "add\x00a\x00--tag\x00ok,a b", "no tag"},
+		{2, "tag\x00a\x00*", "no tag"},
+		{2, "tag\x00a\x00tag:x", "no tag"},
+		{2, "tag\x00a\x00\x1b]0;x", "no tag"},
 		{2, "tag\x00a", "at least one tag"},
 		{1, "tag\x00a\x00b", "unknown host"},
 		{1, "check\x00a", "unknown host"},
@@ -123,6 +129,31 @@ func TestHostsRefuses(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(p.home, ".topside", "hosts.json")); err == nil {
 		t.Error("a refused command wrote the registry")
 	}
+}
+
+// TestHostsOfTwoSources checks what is said of hosts that the configuration of ssh
+// names too.
+func TestHostsOfTwoSources(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t, nil)
+	config := filepath.Join(p.home, "ssh_config")
+	set := func(path string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(p.home, ".config", "topside", "config.json"), fmt.Appendf(nil, `{"fleet": {"ssh_config": %q}}`, path), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(config)
+	if err := os.WriteFile(config, []byte("Host web db\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hosts := func(args ...string) []string { return append([]string{"hosts"}, args...) }
+	p.expect(1, "", hosts("tag", "nowhere", "x"), `unknown host "nowhere"; known are db, web`)
+	p.expect(1, "", hosts("remove", "web"), "not in the registry", "fleet.ssh_config")
+	p.expect(0, "", hosts("tag", "web", "eu"), "web: eu")
+	p.expect(0, "", hosts("remove", "web"), "removed web from the registry; it stays known")
+	set(config + ".absent")
+	p.expect(1, "", hosts(), "fleet.ssh_config", "no such file")
 }
 
 // TestInstallation brings topside onto a host that has none, and calls it there.
@@ -173,6 +204,8 @@ func TestBrokenInstallation(t *testing.T) {
 	}
 	p.expect(1, "", []string{"hosts", "install", "build1", "--yes", "--from", broken}, "replace on build1", "does not run", "nothing was installed")
 	p.expect(1, "", []string{"hosts", "install", "build1", "--yes", "--from", broken + ".absent"}, "no such file")
+	p.expect(1, "", []string{"hosts", "install", "build1", "--yes", "--from", "/bin/true"}, "/bin/true is not topside", "nothing was installed")
+	p.expect(1, "", []string{"hosts", "check", "build1"}, "ended", "status 0", "ssh build1 topside version")
 	text, err := os.ReadFile(there)
 	if err != nil || !strings.HasPrefix(string(text), "#!/bin/sh") {
 		t.Errorf("what was there is %q, %v", text, err)

@@ -124,7 +124,8 @@ func Install(ctx context.Context, run Runner, p Plan) error {
 		`cat > "$f" || exit 1; ` + sumScript +
 		`if [ -z "$sum" ]; then echo "topside-no-hash"; exit 1; fi; ` +
 		`[ "$sum" = "` + p.SHA256 + `" ] || { echo "topside-wrong-hash $sum"; exit 1; }; ` +
-		`chmod 755 "$f" && "$f" --version >/dev/null 2>&1 || { echo "topside-does-not-run"; exit 1; }; ` +
+		`chmod 755 "$f" && said=$("$f" --version 2>/dev/null) || { echo "topside-does-not-run"; exit 1; }; ` +
+		`case "$said" in "topside "*) ;; *) echo "topside-is-another"; exit 1;; esac; ` +
 		`mv -f "$f" "$HOME/` + Destination + `" && echo topside-installed`
 	out, err := run.Run(ctx, p.Host, ssh.Shell(script), f)
 	switch {
@@ -136,6 +137,8 @@ func Install(ctx context.Context, run Runner, p Plan) error {
 		return fmt.Errorf("the copy on host %s is damaged (SHA-256 is not %s); nothing was installed", p.Host, p.SHA256)
 	case strings.Contains(out, "topside-does-not-run"):
 		return fmt.Errorf("the program does not run on host %s (%s/%s; a home that is mounted noexec?); nothing was installed", p.Host, p.OS, p.Arch)
+	case strings.Contains(out, "topside-is-another"):
+		return fmt.Errorf("%s is not topside: it does not say so when it is asked for its version; nothing was installed", p.Source)
 	case err != nil:
 		var e *ssh.Error
 		if errors.As(err, &e) && e.Cause == ssh.Ended {
