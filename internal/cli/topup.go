@@ -49,6 +49,7 @@ func (t topupStatus) Error() string { return fmt.Sprintf("status %d", int(t)) }
 // topupInvocation is one argument list of the contract.
 type topupInvocation struct {
 	socket, proxy, remote string
+	isRemote              bool // remote was given, if only as ""
 	remoteSocket          *string
 	serves                bool // standard input and output
 }
@@ -62,9 +63,9 @@ func parseTopup(args []string) (v topupInvocation, ok bool) {
 	case len(args) == 2 && args[0] == "--proxy":
 		v.proxy = args[1]
 	case len(args) == 2 && args[0] == "--remote":
-		v.remote, v.serves = args[1], true
+		v.remote, v.isRemote, v.serves = args[1], true, true
 	case len(args) == 4 && args[0] == "--remote" && args[2] == "--remote-socket":
-		v.remote, v.remoteSocket, v.serves = args[1], &args[3], true
+		v.remote, v.isRemote, v.remoteSocket, v.serves = args[1], true, &args[3], true
 	default:
 		return v, false
 	}
@@ -117,7 +118,7 @@ func endedBy(s Streams, sig os.Signal, daemon bool) int {
 
 // serveTopup serves the client that started us.
 func serveTopup(ctx context.Context, s Streams, program string, v topupInvocation) error {
-	if v.remote != "" || v.remoteSocket != nil {
+	if v.isRemote {
 		if err := host.CheckName(v.remote); err != nil {
 			return err
 		}
@@ -137,7 +138,7 @@ func serveTopup(ctx context.Context, s Streams, program string, v topupInvocatio
 	}
 	defer w.close()
 	client := w.client("", nil)
-	if v.remote != "" {
+	if v.isRemote {
 		if err := w.shared.StartHost(ctx, v.remote, v.remoteSocket); err != nil {
 			return err
 		}
