@@ -210,9 +210,15 @@ func (r *remote) permitted(t *Tool, call *Call, binding policy.Binding, argument
 
 // A ticket is a call that a broken connection left behind.
 type ticket struct {
-	number uint64
-	until  time.Time
+	number  uint64
+	until   time.Time
+	host    string
+	session string // of a run of eval
+	run     bool   // poll has its result as well
 }
+
+// collected is said with a reply that an earlier call lost: the work was not done again.
+const collected = "This is the reply of the same call before, whose connection broke or was silent; nothing was run again."
 
 // mostTickets bounds those that are kept.
 const mostTickets = 256
@@ -223,7 +229,8 @@ func (r *remote) collectOrCall(ctx context.Context, t *Tool, call Call, name str
 	key := name + "\x00" + t.Name + "\x00" + string(arguments)
 	var raw json.RawMessage
 	var err error
-	if kept, ok := r.ticket(key); ok {
+	kept, late := r.ticket(key)
+	if late {
 		var l *link.Link
 		if l, err = r.fleet.Link(name); err != nil {
 			return Result{}, err
@@ -239,17 +246,55 @@ func (r *remote) collectOrCall(ctx context.Context, t *Tool, call Call, name str
 		raw, err = r.send(ctx, t, call, name, arguments, begun)
 	}
 	var broken *link.BrokenError
-	var late *link.DeadlineError
+	var silent *link.DeadlineError
+	left := ticket{host: name, run: t.Name == "eval" || t.Name == "eval_batch"}
+	left.session, _, _ = Places(arguments)
 	switch {
 	case errors.As(err, &broken) && broken.Ticket != 0:
-		r.setTicket(key, ticket{broken.Ticket, time.Now().Add(broken.Kept)})
-	case errors.As(err, &late) && late.Ticket != 0:
-		r.setTicket(key, ticket{late.Ticket, time.Now().Add(late.Kept)})
+		left.number, left.until = broken.Ticket, time.Now().Add(broken.Kept)
+		r.setTicket(key, left)
+	case errors.As(err, &silent) && silent.Ticket != 0:
+		left.number, left.until = silent.Ticket, time.Now().Add(silent.Kept)
+		r.setTicket(key, left)
 	}
 	if err != nil {
 		return Result{}, err
 	}
-	return r.received(t, name, raw)
+	answer, err := r.received(t, name, raw)
+	switch {
+	case err != nil || answer.Foreign == nil:
+	case late:
+		answer.Foreign.say(collected)
+	case t.Name == "poll":
+		r.polled(left, answer.Foreign)
+	}
+	return answer, err
+}
+
+// say adds a block of text.
+func (f *Foreign) say(text string) {
+	inside := bytes.TrimSpace(f.Content[1:bytes.LastIndexByte(f.Content, ']')])
+	content := append([]byte{'['}, inside...)
+	if len(inside) > 0 {
+		content = append(content, ',')
+	}
+	f.Content = append(append(append(content, `{"type":"text","text":`...), encode(text)...), "}]"...)
+}
+
+// polled forgets the runs of a session whose result poll has brought: who calls the
+// same again wants it run again.
+func (r *remote) polled(of ticket, f *Foreign) {
+	var said struct{ State string }
+	if f.Failed || json.Unmarshal(f.Structured, &said) != nil || said.State == "running" || said.State == "opening" {
+		return
+	}
+	r.ticketsMu.Lock()
+	defer r.ticketsMu.Unlock()
+	for key, kept := range r.tickets {
+		if kept.run && kept.host == of.host && kept.session == of.session {
+			delete(r.tickets, key)
+		}
+	}
 }
 
 func (r *remote) ticket(key string) (ticket, bool) {

@@ -74,13 +74,29 @@ func TestAConnectionDiesInTheMiddle(t *testing.T) {
 			var value struct {
 				Value string `json:"value_repr"`
 			}
-			s.Get("eval", bed.Arguments{"host": "alpha", "source": source, "session": "s"}, &value)
-			if !strings.Contains(value.Value, "done 1") {
-				t.Errorf("collected: %+v", value)
+			again := bed.Arguments{"host": "alpha", "source": source, "session": "s"}
+			reply := bed.ResultOf(t, s.Call("eval", again))
+			if last := reply.Content[len(reply.Content)-1].Text; !strings.Contains(string(reply.Structured), "done 1") || !strings.Contains(last, "nothing was run again") {
+				t.Errorf("collected: %s, %s", reply.Structured, last)
 			}
 			s.Get("eval", bed.Arguments{"host": "alpha", "source": "runs", "session": "s"}, &value)
 			if value.Value != "1" {
 				t.Errorf("it ran %s times", value.Value)
+			}
+			// Once poll has brought the result, the same call is a new one.
+			id = s.AskCall("eval", again)
+			time.Sleep(500 * time.Millisecond)
+			kill(w.nearSSH())
+			if r := bed.ResultOf(t, s.Await(id)); !r.Failed() {
+				t.Errorf("the second time it says %s", r.Text())
+			}
+			s.Get("poll", bed.Arguments{"host": "alpha", "session": "s", "wait": 20}, &value)
+			if !strings.Contains(value.Value, "done 2") {
+				t.Errorf("polled: %+v", value)
+			}
+			s.Get("eval", again, &value)
+			if !strings.Contains(value.Value, "done 3") {
+				t.Errorf("after poll the same call gives %+v", value)
 			}
 			s.Close(waitLong)
 			w.quiet()
