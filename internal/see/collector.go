@@ -20,6 +20,14 @@ const shortestWindow = 500 * time.Millisecond
 // keptBaselines bounds the passes that are kept as baselines.
 const keptBaselines = 3
 
+type windowKey struct{}
+
+// windowOf is the window that whoever collects accepts; see [Selector.Window].
+func windowOf(ctx context.Context) time.Duration {
+	window, _ := ctx.Value(windowKey{}).(time.Duration)
+	return window
+}
+
 // A sampler takes passes; [sample.Sampler] in production.
 type sampler interface {
 	Take(context.Context) (*sample.Pass, error)
@@ -102,7 +110,7 @@ func (c *collector) collect(ctx context.Context) (*model.Observation, error) {
 
 // baseline returns a pass of a good age, waiting until there is one.
 func (c *collector) baseline(ctx context.Context) (*sample.Pass, error) {
-	if kept := c.suitable(); kept != nil {
+	if kept := c.suitable(max(2*c.interval, windowOf(ctx))); kept != nil {
 		return kept, nil
 	}
 	pass, wait := c.newest(), c.shortest
@@ -118,11 +126,11 @@ func (c *collector) baseline(ctx context.Context) (*sample.Pass, error) {
 }
 
 // suitable returns the kept baseline whose age is closest to the interval,
-// among those neither too young nor older than two intervals.
-func (c *collector) suitable() *sample.Pass {
+// among those neither too young nor too old.
+func (c *collector) suitable(oldest time.Duration) *sample.Pass {
 	var best *sample.Pass
 	for _, pass := range c.baselines {
-		if a := age(pass); a < c.shortest || a > 2*c.interval {
+		if a := age(pass); a < c.shortest || a > oldest {
 			continue
 		}
 		if best == nil || (age(pass)-c.interval).Abs() < (age(best)-c.interval).Abs() {

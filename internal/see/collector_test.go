@@ -76,6 +76,37 @@ func TestCollectionUsesABaselineOfAGoodAge(t *testing.T) {
 
 // Forced collections in a row each answer at once, over the oldest baseline
 // that is still good, not over slivers.
+// Who accepts a longer window has one pass made, compared with the last one; the
+// others are not concerned.
+func TestALongerWindowSparesAPass(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &clockSampler{}
+		c := newCollector(s, 700*time.Millisecond)
+		long := context.WithValue(t.Context(), windowKey{}, 12*time.Second)
+		if _, err := c.collect(long); err != nil || s.taken != 2 {
+			t.Fatalf("the first took %d passes, %v", s.taken, err)
+		}
+		for range 3 {
+			time.Sleep(5 * time.Second)
+			before := s.taken
+			o, err := c.collect(long)
+			if err != nil || s.taken != before+1 || o.Window != 5*time.Second {
+				t.Errorf("%d passes for a window of %v, %v", s.taken-before, o.Window, err)
+			}
+		}
+		time.Sleep(5 * time.Second)
+		if waited, covered := collectOnce(t, c); waited != 700*time.Millisecond || covered != waited {
+			t.Errorf("without it: waited %v for a window of %v", waited, covered)
+		}
+		time.Sleep(13 * time.Second)
+		before := s.taken
+		if _, err := c.collect(long); err != nil || s.taken != before+2 {
+			t.Errorf("after a longer pause it took %d passes, %v", s.taken-before, err)
+		}
+	})
+}
+
 func TestForcedCollectionsInARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &clockSampler{}

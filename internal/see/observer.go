@@ -105,6 +105,9 @@ func (o *Observer) Select(ctx context.Context, s Selector) (*Snapshot, error) {
 	if maxAge > 0 {
 		maxAge = max(maxAge, sameMoment)
 	}
+	if s.Window > 0 {
+		ctx = context.WithValue(ctx, windowKey{}, s.Window)
+	}
 	kept, err := o.store.Latest(ctx, maxAge)
 	if err != nil {
 		return nil, collectionError(ctx, err)

@@ -88,4 +88,8 @@ func failure(code Code, hint, format string, args ...any) *Error {
 type Selector struct {
 	SnapshotID string
 	MaxAge     *time.Duration
+	// Window is how long the window of a new snapshot may be, where that is more
+	// than two intervals: the last pass is compared with then, however short the
+	// interval is, which spares a second pass.
+	Window time.Duration
 }

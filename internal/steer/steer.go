@@ -233,8 +233,10 @@ func (a *Advisor) pause() time.Duration {
 
 // pass looks at the machine once: rules, thresholds, book.
 func (a *Advisor) pass(ctx context.Context) {
-	fresh := a.o.Interval / 2
-	snapshot, err := a.o.Observer.Select(ctx, see.Selector{MaxAge: &fresh})
+	// What the machine did since the last pass, or the one before, is as good to
+	// rules and thresholds as a shorter window.
+	fresh, window := a.o.Interval/2, a.o.Interval*5/2
+	snapshot, err := a.o.Observer.Select(ctx, see.Selector{MaxAge: &fresh, Window: window})
 	if err != nil {
 		a.mu.Lock()
 		a.lastErr = err
