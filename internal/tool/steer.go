@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 
+	"topside/internal/compute/engine"
 	"topside/internal/compute/session"
 	"topside/internal/see"
 	"topside/internal/steer"
@@ -182,6 +183,9 @@ func (c *Computer) Keepers() []action.Protected {
 		if l.Live {
 			keep(l.Name, l.Status)
 		}
+	}
+	if guardian := engine.Guardian(); guardian > 0 {
+		all = append(all, action.Protected{Target: action.Identity{PID: int32(guardian)}, Why: "guards topside's sessions"})
 	}
 	return all
 }

@@ -260,7 +260,8 @@ func TestSteerDryRun(t *testing.T) {
 	}
 }
 
-// TestSteerKeepers: the process that keeps a session is not hit.
+// TestSteerKeepers: the processes that keep sessions, and the one that guards them,
+// are not hit.
 func TestSteerKeepers(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
@@ -271,23 +272,32 @@ func TestSteerKeepers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept := 0
-	for entry := range strings.FieldsSeq(string(children)) {
-		if r := u.ok("process_kill", `{"pid":`+entry+`,"signal":"KILL"}`); r["outcome"] == "denied" && strings.Contains(r["reason"].(string), "session") {
+	kept, guarded := 0, 0
+	count := func(pid string) {
+		r := u.ok("process_kill", `{"pid":`+pid+`,"signal":"KILL"}`)
+		switch reason, _ := r["reason"].(string); {
+		case r["outcome"] != "denied":
+		case strings.Contains(reason, "guards"):
+			guarded++
+		case strings.Contains(reason, "session"):
 			kept++
 		}
+	}
+	for entry := range strings.FieldsSeq(string(children)) {
+		count(entry)
 	}
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", u.PID()))
 	for _, task := range tasks[1:] {
 		others, _ := os.ReadFile(task)
 		for entry := range strings.FieldsSeq(string(others)) {
-			if r := u.ok("process_kill", `{"pid":`+entry+`,"signal":"KILL"}`); r["outcome"] == "denied" && strings.Contains(r["reason"].(string), "session") {
-				kept++
-			}
+			count(entry)
 		}
 	}
 	if kept < 2 {
 		t.Errorf("%d keepers of sessions were refused, not two", kept)
+	}
+	if guarded != 1 {
+		t.Errorf("%d guardians of sessions were refused, not one", guarded)
 	}
 }
 

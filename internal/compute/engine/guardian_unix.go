@@ -21,6 +21,14 @@ type guardian struct {
 
 var theGuardian = &guardian{wards: map[string]bool{}}
 
+// Guardian is the process that ends the sessions' processes when this one dies; 0
+// without any.
+func Guardian() int {
+	theGuardian.mu.Lock()
+	defer theGuardian.mu.Unlock()
+	return theGuardian.pid
+}
+
 // group names a process group among the wards.
 func group(id int) string { return fmt.Sprint(-id) }
 
