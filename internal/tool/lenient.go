@@ -177,7 +177,7 @@ func textOf(sent json.RawMessage) (string, bool) {
 // spelled gives an enumerated value in the declared spelling.
 func (p *Property) spelled(text string) string {
 	for _, e := range p.Enum {
-		if strings.EqualFold(e, strings.TrimSpace(text)) {
+		if given := strings.TrimSpace(text); strings.EqualFold(e, given) || p.Prefix != "" && strings.EqualFold(p.Prefix+e, given) {
 			return e
 		}
 	}

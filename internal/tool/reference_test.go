@@ -19,7 +19,7 @@ const referenceHead = `# Tools
 This page is generated from the declarations in ` + "`internal/tool`" + ` (` + "`go generate ./internal/tool`" + `).
 
 Arguments of the united surface are read leniently: "30" and 30.0 are the integer 30, "true" is true, '["a"]' and "a"
-are an array where one is wanted, enumerated words may be in any case, and null is an argument that was not given.
+are an array where one is wanted, enumerated words may be in any case, signals with or without SIG, and null is an argument that was not given.
 What is ambiguous is refused, with the reason and what would be accepted. The ` + "`wsltop`" + ` contract takes nothing but
 the exact types.
 

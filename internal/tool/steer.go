@@ -70,7 +70,7 @@ func SteerTools(o SteerOptions) []*Tool {
 			Description: "Signal a process if policy allows. dry_run shows what it would hit; escalate adds KILL.",
 			Input: []Property{
 				{Name: "pid", Type: Integer}, text("resource_id"), text("snapshot_id"),
-				{Name: "signal", Type: String, Enum: signalNames()},
+				{Name: "signal", Type: String, Enum: signalNames(), Prefix: "SIG"},
 				{Name: "wait_ms", Type: Integer}, flag("escalate"), flag("dry_run"),
 			},
 			Exclusive:   [][2]string{{"pid", "resource_id"}},

@@ -103,12 +103,14 @@ type Property struct {
 	Description string
 	Required    bool
 	Enum        []string
-	Minimum     *int64 // of an integer or a number
-	Maximum     *int64 // nil allows integers up to 2^64-1
-	MinLength   int
-	MaxLength   int    // 0 for no limit
-	MaxItems    int    // of an array; 0 for no limit
-	Format      string // "" or Regexp
+	// Prefix is what the values of Enum may begin with as well: SIGTERM is TERM.
+	Prefix    string
+	Minimum   *int64 // of an integer or a number
+	Maximum   *int64 // nil allows integers up to 2^64-1
+	MinLength int
+	MaxLength int    // 0 for no limit
+	MaxItems  int    // of an array; 0 for no limit
+	Format    string // "" or Regexp
 	// Terse leaves the lengths out of the schema: who exceeds them is told.
 	Terse bool
 	// Default is declared in the schema and filled in when the argument is
