@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "--version":
-			fmt.Println("test")
+			fmt.Println("topside test")
 			os.Exit(0)
 		case daemon.RelayCommand:
 			os.Exit(fleet.RelayMain(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
