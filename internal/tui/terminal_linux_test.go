@@ -405,7 +405,7 @@ func (term *terminal) child() int {
 // Ctrl+Z gives the shell its terminal, and fg the view its screen.
 func TestSuspend(t *testing.T) {
 	t.Parallel()
-	term := open(t, 100, 30, "PS1=ready: bash --norc -i")
+	term := open(t, 100, 30, "PS1=ready: HISTFILE= bash --norc -i")
 	term.shows("ready:")
 	term.keys(binary(t)+" top", "Enter")
 	term.shows("Processes", "? help")
@@ -415,7 +415,10 @@ func TestSuspend(t *testing.T) {
 	term.keys("fg", "Enter")
 	term.shows("Processes", "? help")
 	term.keys("q")
-	term.becomes("the shell", func(s string) bool { return !strings.Contains(s, "Processes") })
+	// The prompt is back when the view has ended, and not only left the screen.
+	term.becomes("the shell", func(s string) bool {
+		return !strings.Contains(s, "Processes") && strings.HasSuffix(strings.TrimSpace(s), "ready:")
+	})
 }
 
 // A terminal that is closed takes the view with it.
