@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"topside/internal/compute/session"
+	"topside/internal/privatefile"
 )
 
 // Entry is a registered session.
@@ -183,7 +183,7 @@ func (r *registry) save() error {
 	if err != nil {
 		return err
 	}
-	if err := session.WriteAtomic(r.path, append(b, '\n'), 0o600); err != nil {
+	if err := privatefile.Replace(r.path, append(b, '\n')); err != nil {
 		return &RegistryError{err}
 	}
 	r.entries = merged

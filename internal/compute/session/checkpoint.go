@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"topside/internal/compute/engine"
+	"topside/internal/privatefile"
 )
 
 // UsageError is a call that cannot work as it was made; the text is the contract's (sections 5.7 to 5.10).
@@ -105,7 +106,7 @@ func (s *Session) adopt(path string) (label string, err error) {
 		}
 		label = fmt.Sprintf("%s-%d", base, n)
 	}
-	if err := WriteAtomic(filepath.Join(s.o.CheckpointDir, label+ext), []byte(s.plain(string(text), label)), 0o600); err != nil {
+	if err := privatefile.Replace(filepath.Join(s.o.CheckpointDir, label+ext), []byte(s.plain(string(text), label))); err != nil {
 		return "", err
 	}
 	return label, putAside(path)
@@ -136,7 +137,7 @@ func (s *Session) Checkpoint(ctx context.Context, label string) (string, error) 
 	if err := os.MkdirAll(s.o.CheckpointDir, 0o700); err != nil {
 		return "", usage("checkpoint: %v", err)
 	}
-	if err := WriteAtomic(path, []byte(s.plain(s.log.Text(), label)), 0o600); err != nil {
+	if err := privatefile.Replace(path, []byte(s.plain(s.log.Text(), label))); err != nil {
 		return "", usage("checkpoint: %v", err)
 	}
 	return path, nil

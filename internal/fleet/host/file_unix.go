@@ -5,8 +5,6 @@ package host
 import (
 	"os"
 	"syscall"
-
-	"github.com/google/renameio/v2"
 )
 
 // lock holds the lock file at path until unlock, or the end of the process.
@@ -26,18 +24,4 @@ func lock(path string) (unlock func(), err error) {
 		return nil, err
 	}
 	return func() { f.Close() }, nil
-}
-
-// replaceFile writes an owner-only file as a whole. renameio.WriteFile would leave the
-// permissions of the file before.
-func replaceFile(path string, data []byte) error {
-	f, err := renameio.NewPendingFile(path, renameio.WithStaticPermissions(0o600))
-	if err != nil {
-		return err
-	}
-	defer f.Cleanup()
-	if _, err := f.Write(data); err != nil {
-		return err
-	}
-	return f.CloseAtomicallyReplace()
 }

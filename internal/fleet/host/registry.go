@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"topside/internal/privatefile"
 )
 
 // maxFile bounds a registry on disk, in bytes: it is read whole.
@@ -457,7 +459,7 @@ func (r *Registry) modify(change func(map[string]Entry) error) error {
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(r.path, data); err != nil {
+	if err := privatefile.Replace(r.path, data); err != nil {
 		r.ahead = true
 		return &UnwrittenError{err}
 	}

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/google/renameio/v2"
+	"topside/internal/privatefile"
 )
 
 // Replace writes a file so that a reader, or a crash, sees the old content or
@@ -24,7 +24,7 @@ func Replace(path string, data []byte) error {
 			path = resolved
 		}
 	}
-	if err := renameio.WriteFile(path, data, 0o600, renameio.WithStaticPermissions(0o600), renameio.WithTempDir(filepath.Dir(path))); err != nil {
+	if err := privatefile.Replace(path, data); err != nil {
 		return err
 	}
 	sweep(path)
