@@ -12,15 +12,9 @@ func Members(object []byte, each func(name string, value []byte)) {
 	if b[0] != '{' {
 		return
 	}
-	for b = skipBlanks(b[1:]); b[0] != '}'; b = skipBlanks(b) {
-		if b[0] == ',' {
-			b = skipBlanks(b[1:])
-		}
-		key := b[:stringEnd(b)]
-		b = skipBlanks(b[len(key):])
-		b = skipBlanks(b[1:]) // the colon
-		value := b[:valueEnd(b)]
-		b = b[len(value):]
+	var key, value []byte
+	for b = skipBlanks(b[1:]); b[0] != '}'; {
+		key, value, b = nextMember(b)
 		each(string(key[1:len(key)-1]), value)
 	}
 }

@@ -19,15 +19,9 @@ func scanFast(message []byte) (e Envelope, ok bool) {
 	if b[0] != '{' {
 		return e, false
 	}
-	for b = skipBlanks(b[1:]); b[0] != '}'; b = skipBlanks(b) {
-		if b[0] == ',' {
-			b = skipBlanks(b[1:])
-		}
-		key := b[:stringEnd(b)]
-		b = skipBlanks(b[len(key):])
-		b = skipBlanks(b[1:]) // the colon
-		value := b[:valueEnd(b)]
-		b = b[len(value):]
+	var key, value []byte
+	for b = skipBlanks(b[1:]); b[0] != '}'; {
+		key, value, b = nextMember(b)
 		switch string(key) {
 		case `"jsonrpc"`:
 		case `"id"`:
@@ -48,6 +42,19 @@ func scanFast(message []byte) (e Envelope, ok bool) {
 		}
 	}
 	return e, true
+}
+
+// nextMember takes a member off what is left of a valid object: its name with quotes,
+// its value, and the rest, which begins with the next member or the end.
+func nextMember(b []byte) (key, value, rest []byte) {
+	if b[0] == ',' {
+		b = skipBlanks(b[1:])
+	}
+	key = b[:stringEnd(b)]
+	b = skipBlanks(b[len(key):])
+	b = skipBlanks(b[1:]) // the colon
+	value = b[:valueEnd(b)]
+	return key, value, skipBlanks(b[len(value):])
 }
 
 func skipBlanks(b []byte) []byte {
