@@ -9,14 +9,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"topside/internal/fleet/fleettest"
 	"topside/internal/fleet/link"
 	"topside/internal/fleet/route"
-	"topside/internal/fleet/ssh"
 	"topside/test/bed"
 )
 
@@ -30,29 +28,7 @@ func BenchmarkSummaryOfFiftyHosts(b *testing.B) {
 	s := fleettest.Start(b, fleettest.Options{Programs: map[string]string{"topside": bed.Binary()}})
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	b.Cleanup(cancel)
-	links := map[string]*link.Link{}
-	var hosts []string
-	var group sync.WaitGroup
-	places := make(chan struct{}, 4)
-	for i := range n {
-		name := fmt.Sprintf("h%d", i)
-		d := ssh.Dialer{Client: s.Client, Host: "far", Socket: fmt.Sprintf("~/%s/d.sock", name)}
-		l := link.New(link.Options{Host: name, Dial: d.Dial, Surface: "topside", Version: "test", ConnectWait: 2 * time.Minute, Opened: greetTools})
-		b.Cleanup(l.Close)
-		links[name] = l
-		hosts = append(hosts, name)
-		group.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
-			if err := l.Connect(ctx); err != nil {
-				b.Error(err)
-			}
-		})
-	}
-	group.Wait()
-	if b.Failed() {
-		return
-	}
+	links, hosts := s.Links(ctx, b, n, func(o *link.Options) { o.Surface, o.Version, o.Opened = "topside", "test", greetTools })
 	summary := func(ctx context.Context, h string) (json.RawMessage, error) {
 		result, err := route.Tool(ctx, links[h], "get_system_summary", json.RawMessage(`{"max_age_ms":0}`))
 		if err == nil && !bytes.Contains(result, []byte(`"structuredContent"`)) {

@@ -3,12 +3,11 @@
 package fleet
 
 import (
-	"bufio"
-	"os/exec"
 	"slices"
 	"testing"
 	"time"
 
+	"topside/internal/fleet/fleettest"
 	"topside/test/bed"
 )
 
@@ -19,42 +18,13 @@ import (
 func BenchmarkUnitedCall(b *testing.B) {
 	w := newUnited(b, farHost{name: "alpha"})
 	s := w.serve()
-	args, err := w.hosts["alpha"].Client.Args("alpha", nil, "exec cat")
-	if err != nil {
-		b.Fatal(err)
-	}
-	cmd := exec.Command("ssh", args...)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	defer func() {
-		in.Close()
-		_ = cmd.Wait()
-	}()
-	r := bufio.NewReader(out)
-	line := []byte(`{"jsonrpc":"2.0","id":1,"method":"echo","params":{"n":1}}` + "\n")
 	works := []struct {
 		name string
 		do   func()
 	}{
 		{"here", func() { s.Call("config_get", nil) }},
 		{"there", func() { s.Call("config_get", bed.Arguments{"host": "alpha"}) }},
-		{"bare-line", func() {
-			if _, err := in.Write(line); err != nil {
-				b.Fatal(err)
-			}
-			if _, err := r.ReadSlice('\n'); err != nil {
-				b.Fatal(err)
-			}
-		}},
+		{"bare-line", fleettest.BareLine(b, w.hosts["alpha"].Client, "alpha")},
 	}
 	times := make([][]time.Duration, len(works))
 	const batch = 20

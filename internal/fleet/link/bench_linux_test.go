@@ -1,10 +1,7 @@
 package link_test
 
 import (
-	"bufio"
 	"encoding/json"
-	"io"
-	"os/exec"
 	"slices"
 	"testing"
 	"time"
@@ -23,36 +20,7 @@ func BenchmarkCall(b *testing.B) {
 	if _, err := l.Call(ctx, "echo", params); err != nil {
 		b.Fatal(err)
 	}
-	args, err := s.Client.Args("far", nil, "exec cat")
-	if err != nil {
-		b.Fatal(err)
-	}
-	cmd := exec.Command("ssh", args...)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	defer func() {
-		in.Close()
-		_ = cmd.Wait()
-	}()
-	r := bufio.NewReader(out)
-	line := []byte(`{"jsonrpc":"2.0","id":1,"method":"echo","params":{"n":1}}` + "\n")
-	bare := func() {
-		if _, err := in.Write(line); err != nil {
-			b.Fatal(err)
-		}
-		if _, err := r.ReadSlice('\n'); err != nil && err != io.EOF {
-			b.Fatal(err)
-		}
-	}
+	bare := fleettest.BareLine(b, s.Client, "far")
 	call := func() {
 		if _, err := l.Call(ctx, "echo", params); err != nil {
 			b.Fatal(err)

@@ -3,15 +3,12 @@ package link_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"sync"
 	"testing"
 	"time"
 
 	"topside/internal/fleet/fleettest"
 	"topside/internal/fleet/link"
 	"topside/internal/fleet/route"
-	"topside/internal/fleet/ssh"
 )
 
 // BenchmarkFiftyHosts calls 50 daemons behind one sshd at a time, beside one of them
@@ -20,29 +17,7 @@ func BenchmarkFiftyHosts(b *testing.B) {
 	const n = 50
 	s := farHost(b, fleettest.Options{})
 	ctx := within(b, 5*time.Minute)
-	links := map[string]*link.Link{}
-	var hosts []string
-	var group sync.WaitGroup
-	places := make(chan struct{}, 8)
-	for i := range n {
-		name := fmt.Sprintf("h%d", i)
-		d := ssh.Dialer{Client: s.Client, Host: "far", Socket: fmt.Sprintf("~/%s/d.sock", name)}
-		l := link.New(link.Options{Host: name, Dial: d.Dial, Surface: "test", ConnectWait: 2 * time.Minute})
-		b.Cleanup(l.Close)
-		links[name] = l
-		hosts = append(hosts, name)
-		group.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
-			if err := l.Connect(ctx); err != nil {
-				b.Error(err)
-			}
-		})
-	}
-	group.Wait()
-	if b.Failed() {
-		return
-	}
+	links, hosts := s.Links(ctx, b, n, func(o *link.Options) { o.Surface = "test" })
 	call := func(ctx context.Context, h string) (json.RawMessage, error) {
 		return links[h].Call(ctx, "big", json.RawMessage(`{"bytes":20000}`))
 	}
