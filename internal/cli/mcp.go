@@ -35,17 +35,21 @@ func newMCPCommand(s Streams) *cobra.Command {
 		computing computing
 		tools     surfacing
 		socket    string
+		http      string
 	)
 	c := &cobra.Command{
 		Use:   "mcp",
-		Short: "Serve the tools over MCP, on stdin and stdout or on a Unix socket",
+		Short: "Serve the tools over MCP, on stdin and stdout, a Unix socket or HTTP",
 		Long: `Serve the tools of topside over the Model Context Protocol.
 
 The client starts this command and speaks with it over stdin and stdout: one
 JSON-RPC message a line, nothing else on stdout. The server ends with status 0
 when stdin ends, on SIGTERM and SIGINT, and when the process that started it is
 gone. With --socket it serves a Unix socket instead, which only its owner may
-open (0600), to any number of clients, until a signal ends it.
+open (0600), to any number of clients, until a signal ends it. --http serves
+Streamable HTTP on a loopback address, at /mcp, to whoever knows the token: it is
+in http-token beside the configuration, made at the first start, or in the variable
+TOPSIDE_HTTP_TOKEN.
 
 --toolsets chooses groups of tools (all by default): see reads what the machine
 does, steer watches thresholds and alerts and sends signals to processes by a
@@ -60,6 +64,7 @@ are evaluated again when a session is used. Servers that run at the same time
 have logs of their own.`,
 		Example: `  claude mcp add topside -- /usr/local/bin/topside mcp
   topside mcp --socket /run/user/1000/topside.sock
+  topside mcp --http 127.0.0.1:7007
   topside mcp --toolsets see --read-only
   topside mcp --root /host        in a container that has the host's root there`,
 		Args: noArguments,
@@ -72,6 +77,7 @@ have logs of their own.`,
 			tools.arrivals = arrivals
 			return serve(c.Context(), s, serving{
 				options: options, surface: contract.United, computing: &computing, tools: tools, wire: wire.Options{Screen: contract.Screen, Admit: arrivals.Admit}, socket: socket, socketGiven: c.Flags().Changed("socket"),
+				http: http, httpGiven: c.Flags().Changed("http"),
 				invocation: "topside mcp", service: unitedService,
 			})
 		},
@@ -82,6 +88,7 @@ have logs of their own.`,
 	f.BoolVar(&tools.readOnly, "read-only", false, "offer only tools that change nothing")
 	f.BoolVar(&tools.showSecrets, "show-secrets", false, "do not redact passwords, tokens and keys in arguments and labels")
 	f.StringVar(&socket, "socket", "", "serve a Unix socket at this `path` instead of stdin and stdout")
+	f.StringVar(&http, "http", "", "serve HTTP at this loopback `address` instead, HOST:PORT")
 	computing.flags(f)
 	observing.flags(f, see.DefaultInterval)
 	return c

@@ -29,6 +29,8 @@ type serving struct {
 	computing   *computing // nil for a surface without sessions
 	socket      string     // "" serves stdin and stdout
 	socketGiven bool
+	http        string // HOST:PORT to serve instead
+	httpGiven   bool
 	// wire is how the contract wants the wire.
 	wire wire.Options
 	// invocation is the command that was run, and service how clients know it,
@@ -42,6 +44,12 @@ type serving struct {
 func serve(ctx context.Context, s Streams, v serving) error {
 	if v.socketGiven && v.socket == "" {
 		return badUsage("", "--socket is empty: name the path of the socket")
+	}
+	if v.httpGiven && v.http == "" {
+		return badUsage("", "--http is empty: name the address, such as 127.0.0.1:7007")
+	}
+	if v.socketGiven && v.httpGiven {
+		return badUsage("", "--socket and --http are two servers: start each by itself")
 	}
 	observer, err := newObserver(v.options)
 	if err != nil && !errors.Is(err, errUnsupported) {
@@ -80,6 +88,9 @@ func serve(ctx context.Context, s Streams, v serving) error {
 	stayLight(ctx)
 	if v.socket != "" {
 		return v.onSocket(ctx, s, observer, newServer)
+	}
+	if v.http != "" {
+		return v.onHTTP(ctx, s, observer, newServer())
 	}
 	return v.onStdio(ctx, s, observer, newServer())
 }

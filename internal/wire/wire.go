@@ -1,5 +1,6 @@
 // Package wire carries the Model Context Protocol between a client and an
-// [mcp.Server]: over standard input and output, and over a Unix socket.
+// [mcp.Server]: over standard input and output, a Unix socket, and
+// HTTP on a loopback port.
 //
 // The protocol itself is the official SDK's. This package owns what lies around
 // it and what users meet first when it goes wrong: framing and malformed lines,
@@ -23,6 +24,7 @@
 //	ask.go        requests of the server's own
 //	recover.go    a handler's panic
 //	socket_*.go   the Unix socket
+//	http.go       Streamable HTTP on a loopback port
 //	parent.go     the death of the parent process
 //	signals.go    signals
 package wire
