@@ -192,7 +192,7 @@ Start with:
 	root.SetVersionTemplate("topside {{.Version}}\n")
 	root.AddCommand(
 		newMCPCommand(s), newWsltopCommand(s), newXtopCommand(s), newDemoCommand(s), newCallCommand(s),
-		newSnapshotCommand(s), newTopCommand(s), newHostsCommand(s), newDoctorCommand(s), newVersionCommand(s),
+		newSnapshotCommand(s), newTopCommand(s), newHostsCommand(s), newSetupCommand(s), newDoctorCommand(s), newVersionCommand(s),
 	)
 	root.AddCommand(
 		newTopupCommand(s, "topup", "Be topup: a persistent OCaml toplevel over MCP"),

@@ -53,6 +53,9 @@ func writeRegistration(w io.Writer, p palette, s service) {
 		path = "/absolute/path/to/topside"
 	}
 	fmt.Fprintln(w, "Register the server with your client; the client starts it.")
+	if s.name == unitedService.name && ok {
+		fmt.Fprintf(w, "\n  %s setup CLIENT   does it (%s), or by hand:\n", shellWord(path), strings.Join(clientWords(), ", "))
+	}
 	for _, entry := range registrations(path, s) {
 		fmt.Fprintf(w, "\n  %s\n", p.strong(entry.client))
 		for line := range strings.Lines(entry.what) {
@@ -62,12 +65,12 @@ func writeRegistration(w io.Writer, p palette, s service) {
 	}
 }
 
-// A registration is what one client wants to be told.
-type registration struct{ client, what string }
+// An instruction is what one client wants to be told.
+type instruction struct{ client, what string }
 
-func registrations(path string, s service) []registration {
+func registrations(path string, s service) []instruction {
 	command := shellWord(path) + " " + strings.Join(s.args, " ")
-	return []registration{
+	return []instruction{
 		{"Claude Code", "claude mcp add " + s.name + " -- " + command},
 		{"Codex", "codex mcp add " + s.name + " -- " + command},
 		{"Gemini CLI", "gemini mcp add " + s.name + " " + command},
