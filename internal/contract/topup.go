@@ -10,6 +10,7 @@ package contract
 // (Admit), and kept until the reply is written.
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -80,7 +81,11 @@ func (c *TopupClient) Admit(method string, params json.RawMessage) (wire.Admissi
 		}
 	}
 	turn := c.turns.enter(name, arguments, places)
-	return wire.Admission{Params: turn.params(), Done: func() { c.turns.leave(turn) }, Cancel: turn.cancel}, nil
+	return wire.Admission{
+		Serve:  func(ctx context.Context) json.RawMessage { return c.call(ctx, turn) },
+		Done:   func() { c.turns.leave(turn) },
+		Cancel: turn.cancel,
+	}, nil
 }
 
 // Cancelled implements the wire's option for notifications: a cancellation that
@@ -96,18 +101,10 @@ func (c *TopupClient) Cancelled(method string, params []byte) {
 	}
 }
 
-// receive answers everything but ping.
+// receive answers what reaches the SDK, everything but ping.
 func (c *TopupClient) receive(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
-		switch request := request.(type) {
-		case *mcp.CallToolRequest:
-			number, _ := request.Params.Meta[turnKey].(float64)
-			turn := c.turns.find(uint64(number))
-			if turn == nil {
-				return nil, internalError("server error: the call has no turn")
-			}
-			return c.call(ctx, turn), nil
-		case *mcp.ListToolsRequest:
+		if _, ok := request.(*mcp.ListToolsRequest); ok {
 			return &result{ctx: ctx, members: topupList()}, nil
 		}
 		answer, err := next(ctx, method, request)
@@ -130,7 +127,7 @@ func (c *TopupClient) greeting(ctx context.Context) (mcp.Result, error) {
 }
 
 // call serves a call of a tool when its turn has come.
-func (c *TopupClient) call(ctx context.Context, turn *turn) mcp.Result {
+func (c *TopupClient) call(ctx context.Context, turn *turn) json.RawMessage {
 	defer c.turns.answer(turn)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -141,7 +138,7 @@ func (c *TopupClient) call(ctx context.Context, turn *turn) mcp.Result {
 		// The tool answers as one that was cancelled; it does not begin.
 	}
 	answer, err := handleTopup(ctx, c.view, turn)
-	return renderTopup(ctx, answer, err)
+	return renderTopup(answer, err)
 }
 
 func handleTopup(ctx context.Context, view *tool.TopupClient, turn *turn) (answer tool.Result, err error) {
@@ -152,32 +149,33 @@ func handleTopup(ctx context.Context, view *tool.TopupClient, turn *turn) (answe
 }
 
 // renderTopup writes a result: one text block, JSON or plain.
-func renderTopup(ctx context.Context, answer tool.Result, err error) mcp.Result {
+func renderTopup(answer tool.Result, err error) json.RawMessage {
 	if err != nil {
-		return topupFailure(ctx, err)
+		return topupFailure(err)
 	}
 	if peer, ok := answer.Structured.(tool.PeerResult); ok {
-		return rawResult(ctx, json.RawMessage(peer))
+		return rawResult(json.RawMessage(peer))
 	}
 	text := []byte(answer.Text)
 	if answer.Text == "" {
 		if text, err = encode(answer.Structured); err != nil {
-			return topupFailure(ctx, fmt.Errorf("the result could not be encoded: %w", err))
+			return topupFailure(fmt.Errorf("the result could not be encoded: %w", err))
 		}
 	}
-	return &result{ctx: ctx, members: append(topupContent(text), `,"isError":false`...)}
+	return append(topupContent(`{`, text), `,"isError":false}`...)
 }
 
-func topupContent(text []byte) []byte {
-	b := make([]byte, 0, len(text)*9/8+64)
-	b = append(b, `"content":[{"type":"text","text":`...)
+// topupContent is the text block, after what comes before it.
+func topupContent(before string, text []byte) []byte {
+	b := make([]byte, 0, len(text)*9/8+96)
+	b = append(append(b, before...), `"content":[{"type":"text","text":`...)
 	b = appendString(b, text)
 	return append(b, `}]`...)
 }
 
 // topupFailure writes a failure: the structured one of a connection has isError
 // first, as the contract has it.
-func topupFailure(ctx context.Context, err error) mcp.Result {
+func topupFailure(err error) json.RawMessage {
 	var connect *tool.ConnectFailure
 	var rpc *jsonrpc.Error
 	var usage *session.UsageError
@@ -187,13 +185,13 @@ func topupFailure(ctx context.Context, err error) mcp.Result {
 		if err != nil {
 			text = []byte(connect.Message)
 		}
-		return &result{ctx: ctx, members: append([]byte(`"isError":true,`), topupContent(text)...)}
+		return append(topupContent(`{"isError":true,`, text), '}')
 	case errors.As(err, &usage):
 		err = usage
 	case errors.As(err, &rpc):
 		err = errors.New("server error: " + rpc.Message)
 	}
-	return &result{ctx: ctx, members: append(topupContent([]byte(err.Error())), `,"isError":true`...)}
+	return append(topupContent(`{`, []byte(err.Error())), `,"isError":true}`...)
 }
 
 type connectBody struct {
@@ -208,12 +206,12 @@ type connectDetail struct {
 }
 
 // rawResult is a result as another server wrote it.
-func rawResult(ctx context.Context, raw json.RawMessage) mcp.Result {
-	trimmed := strings.TrimSpace(string(raw))
+func rawResult(raw json.RawMessage) json.RawMessage {
+	trimmed := bytes.TrimSpace(raw)
 	if len(trimmed) < 2 || trimmed[0] != '{' {
-		return topupFailure(ctx, errors.New("the peer's result is not an object"))
+		return topupFailure(errors.New("the peer's result is not an object"))
 	}
-	return &result{ctx: ctx, members: []byte(trimmed[1 : len(trimmed)-1])}
+	return trimmed
 }
 
 // topupList is the result of tools/list, the same at each call.

@@ -74,6 +74,11 @@ type peer struct {
 
 	inputEnded chan struct{} // closed when the client will send nothing more
 
+	life    context.Context // of the calls that are answered beside the SDK
+	endLife context.CancelFunc
+	jobs    chan func()
+	spare   chan struct{} // holds one token for each goroutine that waits for a job
+
 	current   *session // the latest session; owned by the reader
 	forwarded int      // notifications passed on since the last barrier; owned by the reader
 	sessionWG sync.WaitGroup
@@ -95,7 +100,12 @@ type peer struct {
 }
 
 func newPeer(ctx context.Context, server *mcp.Server, s *Stream, o Options) *peer {
+	life, endLife := context.WithCancel(ctx)
 	return &peer{
+		life: life, endLife: endLife,
+		jobs:  make(chan func()),
+		spare: make(chan struct{}, maxSpare),
+
 		ready:   newReadyResults(),
 		ctx:     ctx,
 		server:  server,
@@ -278,6 +288,10 @@ func (p *peer) request(m message, b *batch) {
 		return
 	}
 	over = nil // the call's own from now on
+	if admitted.Serve != nil {
+		p.serve(s, m.id, m.method, admitted.Serve)
+		return
+	}
 	s.deliver(&jsonrpc.Request{ID: m.id, Method: m.method, Params: m.params})
 }
 
@@ -726,6 +740,7 @@ func (p *peer) ended() bool {
 // close ends every session; the SDK then cancels what they still run.
 func (p *peer) close() {
 	close(p.done)
+	p.endLife()
 }
 
 func (p *peer) sessionsDone() <-chan struct{} {

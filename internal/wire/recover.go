@@ -22,13 +22,17 @@ func RecoverPanics(logger *slog.Logger) mcp.Middleware {
 			defer func() {
 				if r := recover(); r != nil {
 					logger.Error("panic in a handler", "method", method, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
-					res, err = nil, &jsonrpc.Error{
-						Code:    jsonrpc.CodeInternalError,
-						Message: "internal error: the handler of " + method + " failed unexpectedly; the server goes on",
-					}
+					res, err = nil, panicError(method)
 				}
 			}()
 			return next(ctx, method, req)
 		}
+	}
+}
+
+func panicError(method string) *jsonrpc.Error {
+	return &jsonrpc.Error{
+		Code:    jsonrpc.CodeInternalError,
+		Message: "internal error: the handler of " + method + " failed unexpectedly; the server goes on",
 	}
 }

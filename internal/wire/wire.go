@@ -18,6 +18,7 @@
 //	frame.go      lines out of bytes, bounded
 //	message.go    one line to one message: shapes, ids, faults
 //	peer.go       the reading side: which session gets a message, bounds, batches
+//	serve.go      calls that are answered beside the SDK
 //	session.go    the SDK's end: mcp.Transport and mcp.Connection of one handshake
 //	reply.go      the writing side
 //	handshake.go  what is mended in incoming parameters
@@ -156,6 +157,12 @@ type Admission struct {
 	// Cancel, if set, is called when the client cancels the call, instead of the
 	// SDK's own cancellation, which answers calls that have not begun with an error.
 	Cancel func()
+	// Serve, if set, answers the call beside the SDK, with the JSON of its result. A
+	// contract may do so with calls that need nothing of the protocol but their
+	// answer: the SDK's way through decoding, sessions and goroutines costs as much as
+	// a small evaluation. Its context ends with the stream; a cancellation reaches it
+	// through Cancel, which must be set.
+	Serve func(ctx context.Context) json.RawMessage
 }
 
 func (o Options) withDefaults() Options {
