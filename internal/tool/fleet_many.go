@@ -58,7 +58,7 @@ func (r *remote) many(ctx context.Context, t *Tool, call Call) (Result, error) {
 // selected are the names that a call chooses; a name that is not known is a part of
 // its own.
 func (r *remote) selected(t *Tool, call Call) (names []string, unknown []part, err error) {
-	selection := call.Texts(hostsArgument)
+	selection := listed(call.Texts(hostsArgument))
 	if len(selection) == 0 {
 		return nil, nil, call.Fault(hostsArgument, "must name at least one host: names, tag:NAME, or * for this machine and all")
 	}
@@ -81,6 +81,20 @@ func (r *remote) selected(t *Tool, call Call) (names []string, unknown []part, e
 		}
 	}
 	return names, unknown, nil
+}
+
+// listed takes names apart that were sent in one string, as people write them: a name
+// has neither commas nor spaces.
+func listed(selection []string) []string {
+	var names []string
+	for _, s := range selection {
+		parts := strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
+		if len(parts) == 0 {
+			parts = []string{s} // refused by its own name
+		}
+		names = append(names, parts...)
+	}
+	return names
 }
 
 // each calls a tool on many hosts, this machine among them where it is named. instead
