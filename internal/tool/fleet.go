@@ -97,7 +97,7 @@ func (h *Hosts) Any() bool {
 // Expand returns the names that a selection stands for, as far as they are known.
 func (h *Hosts) Expand(selection []string) []string {
 	var names []string
-	for _, s := range listed(selection) {
+	for _, s := range namesIn(selection) {
 		found, err := h.fleet.Select([]string{s})
 		if err != nil {
 			found = []string{s}

@@ -58,7 +58,7 @@ func (r *remote) many(ctx context.Context, t *Tool, call Call) (Result, error) {
 // selected are the names that a call chooses; a name that is not known is a part of
 // its own.
 func (r *remote) selected(t *Tool, call Call) (names []string, unknown []part, err error) {
-	selection := listed(call.Texts(hostsArgument))
+	selection := namesIn(call.Texts(hostsArgument))
 	if len(selection) == 0 {
 		return nil, nil, call.Fault(hostsArgument, "must name at least one host: names, tag:NAME, or * for this machine and all")
 	}
@@ -83,9 +83,9 @@ func (r *remote) selected(t *Tool, call Call) (names []string, unknown []part, e
 	return names, unknown, nil
 }
 
-// listed takes names apart that were sent in one string, as people write them: a name
+// namesIn takes names apart that were sent in one string, as people write them: a name
 // has neither commas nor spaces.
-func listed(selection []string) []string {
+func namesIn(selection []string) []string {
 	var names []string
 	for _, s := range selection {
 		parts := strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })

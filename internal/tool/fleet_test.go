@@ -99,12 +99,12 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-func TestListed(t *testing.T) {
+func TestNamesIn(t *testing.T) {
 	t.Parallel()
 	for sent, want := range map[string][]string{
 		"a": {"a"}, "a,b": {"a", "b"}, "a, tag:x b": {"a", "tag:x", "b"}, "": {""}, " ": {" "}, ",": {","},
 	} {
-		if got := listed([]string{sent}); !slices.Equal(got, want) {
+		if got := namesIn([]string{sent}); !slices.Equal(got, want) {
 			t.Errorf("%q: %q; want %q", sent, got, want)
 		}
 	}
