@@ -11,7 +11,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -83,6 +85,7 @@ func topupMain(s Streams, program string, args []string) int {
 	ctx, stop := wire.Signals(context.Background())
 	defer stop()
 	stayLight(ctx)
+	time.AfterFunc(started, handOn)
 	var err error
 	switch {
 	case v.serves:
@@ -101,6 +104,20 @@ func topupMain(s Streams, program string, args []string) int {
 		return statusFailed
 	}
 	return statusDone
+}
+
+// started is when a server has done what it does at its start, with all processors.
+const started = 200 * time.Millisecond
+
+// handOn fits the runtime to what a started server does: it does not compute but hands
+// on, between its clients and the processes of the sessions. With more than one
+// processor each call wakes threads that find nothing to do, and take turns with the
+// process whose reply is waited for.
+func handOn() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(1)
+	}
+	easeMonitor()
 }
 
 // endedBy is the status after a signal. A daemon was asked to end and did; a
