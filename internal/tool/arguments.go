@@ -11,6 +11,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"topside/internal/fleet/frame"
 	"topside/internal/see/plaintext"
 )
 
@@ -173,6 +174,13 @@ func members(object json.RawMessage) ([]member, error) {
 	if len(object) == 0 || string(object) == "null" {
 		return nil, nil
 	}
+	if all, ok := plainMembers(object); ok {
+		return all, nil
+	}
+	return decodedMembers(object)
+}
+
+func decodedMembers(object json.RawMessage) ([]member, error) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if first, err := d.Token(); err != nil || first != json.Delim('{') {
 		return nil, fmt.Errorf("arguments must be a JSON object; got %s", excerpt(object))
@@ -190,6 +198,30 @@ func members(object json.RawMessage) ([]member, error) {
 		all = append(all, m)
 	}
 	return all, nil
+}
+
+// plainMembers takes an object apart that is valid and whose names stand for
+// themselves, as nearly all do; it is several times faster than a decoder.
+func plainMembers(object json.RawMessage) (all []member, ok bool) {
+	if object[0] != '{' || !json.Valid(object) {
+		return nil, false
+	}
+	ok = true
+	frame.Members(object, func(name string, sent []byte) {
+		ok = ok && isPlain(name)
+		all = append(all, member{name, sent[:len(sent):len(sent)]})
+	})
+	return all, ok
+}
+
+// isPlain tells whether a string of JSON is without escapes and is ASCII.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if s[i] == '\\' || s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // excerptLength is how much of what was sent an error message repeats.

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -324,4 +325,29 @@ func TestStrictRefusalsSayWhatWasGot(t *testing.T) {
 			t.Errorf("%.60s: %v, want %q", arguments, err, want)
 		}
 	}
+}
+
+// FuzzMembers checks that the fast way of taking an object apart finds what the
+// decoder does, where it takes one.
+func FuzzMembers(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, `{"a":1}`, ` { "a" : [1,"]"] , "b" : {"c":"}"} , "a":null } `, `{"\u0061":"\\"}`, `{"é":1}`, "{\"\xff\":1}",
+		`{"a":"x\"y","b":true}`, `{"a":1}x`, `{"a":1`, `{"a"}`, `[1]`, `null`, ``, `{"":""}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, object []byte) {
+		object = bytes.TrimSpace(object)
+		if len(object) == 0 {
+			return
+		}
+		fast, ok := plainMembers(object)
+		if !ok {
+			return
+		}
+		slow, err := decodedMembers(object)
+		if err != nil || !reflect.DeepEqual(fast, slow) {
+			t.Errorf("%q: %q, the decoder finds %q (%v)", object, fast, slow, err)
+		}
+	})
 }
