@@ -57,19 +57,30 @@ func measureFile(b *testing.B, size int) {
 	}
 	near := s.Dir + "/near"
 	b.ResetTimer()
-	for range b.N {
-		timed("sftp-put", sftp(fmt.Sprintf("put %s %s/put", from, s.Home)))
+	put := func() { timed("sftp-put", sftp(fmt.Sprintf("put %s %s/put", from, s.Home))) }
+	push := func() {
 		timed("push", func() error {
 			_, err := transfer.Push(ctx, l, from, "~/push", transfer.Options{})
 			return err
 		})
-		remove(b, s.Home+"/put")
-		timed("sftp-get", sftp(fmt.Sprintf("get %s/push %s/get", s.Home, s.Dir)))
+	}
+	get := func() { timed("sftp-get", sftp(fmt.Sprintf("get %s/push %s/get", s.Home, s.Dir))) }
+	pull := func() {
 		timed("pull", func() error {
 			_, err := transfer.Pull(ctx, l, "~/push", near, "", transfer.Options{})
 			return err
 		})
-		remove(b, s.Home+"/push", s.Dir+"/get", near)
+	}
+	for round := range b.N {
+		// Whoever writes second meets what the disk still does for the first.
+		order := []func(){put, push, get, pull}
+		if round%2 == 1 {
+			order = []func(){push, put, pull, get}
+		}
+		for _, run := range order {
+			run()
+		}
+		remove(b, s.Home+"/put", s.Home+"/push", s.Dir+"/get", near)
 	}
 	b.StopTimer()
 	median := func(what string) float64 {
