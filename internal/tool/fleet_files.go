@@ -43,6 +43,8 @@ type moved struct {
 	Skipped []movedSkipped `json:"skipped,omitempty"`
 	More    int            `json:"skipped_left_out,omitempty"`
 	Resumed bool           `json:"resumed,omitempty"`
+	// Unchanged says that everything was there already, and nothing travelled.
+	Unchanged bool `json:"unchanged,omitempty"`
 }
 
 type movedSkipped struct {
@@ -203,7 +205,8 @@ func (h *Hosts) movedResult(call Call, m *move) (Result, error) {
 	}
 	r := &m.result
 	answer := moved{
-		State: "done", Host: name, Path: filepath.ToSlash(r.Path), Bytes: r.Bytes, BLAKE3: r.BLAKE3, Files: r.Files, Folders: r.Folders, Links: r.Links, Resumed: r.Resumed,
+		State: "done", Host: name, Path: filepath.ToSlash(r.Path), Bytes: r.Bytes, BLAKE3: r.BLAKE3, Files: r.Files, Folders: r.Folders, Links: r.Links,
+		Resumed: r.Resumed && r.Sent > 0, Unchanged: r.Resumed && r.Sent == 0,
 	}
 	for i, s := range r.Skipped {
 		if i == mostSkipped {
@@ -228,6 +231,9 @@ func (m *moved) text() string {
 	}
 	if m.Resumed {
 		b.WriteString(", resumed")
+	}
+	if m.Unchanged {
+		b.WriteString(", unchanged: it was there already")
 	}
 	b.WriteByte('\n')
 	for _, s := range m.Skipped {

@@ -30,7 +30,7 @@ type movedFile struct {
 	Bytes                 int64
 	Files, Folders, Links int
 	Total                 int64 `json:"total_bytes"`
-	Resumed               bool
+	Resumed, Unchanged    bool
 	Skipped               []struct{ Path, Why string }
 }
 
@@ -68,9 +68,14 @@ func TestFilesAcross(t *testing.T) {
 		t.Errorf("over there: %v, %v", info, err)
 	}
 	fails(t, s, "push_file", bed.Arguments{"host": "alpha", "local_path": local}, "exists", "overwrite=true")
+	m = movedFile{}
 	s.Get("push_file", bed.Arguments{"host": "alpha", "local_path": local, "overwrite": true}, &m)
+	if !m.Unchanged || m.Resumed || m.BLAKE3 != sum {
+		t.Errorf("what is there already: %+v", m)
+	}
+	m = movedFile{}
 	s.Get("push_file", bed.Arguments{"host": "alpha", "local_path": "~/big.bin", "remote_path": "~/sub/other.bin"}, &m)
-	if m.Path != there+"/sub/other.bin" {
+	if m.Path != there+"/sub/other.bin" || m.Unchanged {
 		t.Errorf("homes: %+v", m)
 	}
 	back := filepath.Join(w.home, "back.bin")

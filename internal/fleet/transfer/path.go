@@ -9,9 +9,9 @@ import (
 
 const maxPath = 4096
 
-// Expand makes a path absolute: a leading "~" or "~/" is the user's home. "~user" is
-// an ordinary name, as the contract has it. A NUL or a path over 4096 bytes is
-// refused.
+// Expand makes a path absolute: a leading "~" or "~/" is the user's home. Another
+// user's ("~name") is not looked up, and refused rather than taken for a name. A NUL
+// or a path over 4096 bytes is refused.
 func Expand(p string) (string, error) {
 	switch {
 	case p == "":
@@ -20,6 +20,10 @@ func Expand(p string) (string, error) {
 		return "", fail(Invalid, "the path holds a NUL byte")
 	case len(p) > maxPath:
 		return "", fail(Invalid, "the path has %d bytes, at most %d", len(p), maxPath)
+	}
+	if strings.HasPrefix(p, "~") && len(p) > 1 && !os.IsPathSeparator(p[1]) {
+		first, _, _ := strings.Cut(p, "/")
+		return "", fail(Invalid, "%s: another user's home is not looked up: give the absolute path, or ./%s for a file of that name", shorten(p), shorten(first))
 	}
 	if p == "~" || strings.HasPrefix(p, "~/") {
 		home, err := os.UserHomeDir()
