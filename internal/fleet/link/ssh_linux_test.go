@@ -197,6 +197,11 @@ func TestADaemonRunsOnce(t *testing.T) {
 	if got := slices.Compact(instances); len(got) != 1 || got[0] == "" {
 		t.Errorf("daemons: %q", got)
 	}
+	// One that found the socket taken ends by itself, a little later.
+	left := time.Now().Add(20 * time.Second)
+	for len(s.Processes("fleet-daemon")) > 1 && time.Now().Before(left) {
+		time.Sleep(20 * time.Millisecond)
+	}
 	if n := len(s.Processes("fleet-daemon")); n != 1 {
 		t.Errorf("%d daemons run", n)
 	}
