@@ -267,7 +267,7 @@ func (b *builder) attempt(ctx context.Context, out, source string, libraries []s
 	} else {
 		cmd.Dir = "/" // so that dune says which directory it enters, as the contract has it
 	}
-	cmd.Env = engine.CleanEnv(os.Environ(), []string{"INSIDE_DUNE="})
+	cmd.Env = buildEnviron(os.Environ())
 	cmd.WaitDelay = 2 * time.Second
 	ownGroup(cmd)
 	var stdout, stderr bytes.Buffer
@@ -298,4 +298,12 @@ func (b *builder) attempt(ctx context.Context, out, source string, libraries []s
 		log = fmt.Sprintf("Entering directory '%s'\nLeaving directory '%s'\n", out, out)
 	}
 	return Result{OK: true, BinaryPath: target, BuildLog: log}, nil
+}
+
+// buildEnviron is the environment of a build. A dune that finds INSIDE_DUNE, even empty, takes itself for part of
+// another build: from 3.17 on it then garbles the directory that it enters.
+func buildEnviron(environ []string) []string {
+	return slices.DeleteFunc(engine.CleanEnv(environ, nil), func(entry string) bool {
+		return strings.HasPrefix(entry, "INSIDE_DUNE=")
+	})
 }

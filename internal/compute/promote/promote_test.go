@@ -18,6 +18,15 @@ func TestDuneLang(t *testing.T) {
 	}
 }
 
+// A build inside of another dune is none of its parts, whatever that has left in the environment.
+func TestBuildEnviron(t *testing.T) {
+	t.Parallel()
+	got := buildEnviron([]string{"PATH=/bin", "INSIDE_DUNE=/elsewhere", "INSIDE_DUNE_TOO=1"})
+	if strings.Join(got, " ") != "PATH=/bin INSIDE_DUNE_TOO=1" {
+		t.Error(got)
+	}
+}
+
 // TestProgram: directives are no OCaml, and what they mean is kept.
 func TestProgram(t *testing.T) {
 	t.Parallel()

@@ -405,9 +405,8 @@ let quiet text =
   last_type := t;
   r
 
-(* teed runs f while what it prints on the standard formatter is also kept: directives print their failures. *)
-let teed f =
-  let ppf = Format.std_formatter in
+(* teed runs f while what it prints on the formatter is also kept. *)
+let teed ppf f =
   Format.pp_print_flush ppf ();
   let old = Format.pp_get_formatter_out_functions ppf () in
   let kept = Buffer.create 80 in
@@ -434,8 +433,18 @@ let teed f =
       restore ();
       raise e
 
+(* heard runs a directive and keeps what it says: directives print their failures, the older compilers' on standard
+   output, the newer ones' on standard error. There a warning may stand too, which is no failure. *)
+let heard f =
+  let before = !diagnostics in
+  let (r, complaint), said = teed Format.std_formatter (fun () -> teed Format.err_formatter f) in
+  (r, if !diagnostics == before then said ^ complaint else said)
+
 let starts_with prefix s =
   String.length s >= String.length prefix && String.sub s 0 (String.length prefix) = prefix
+
+(* gave_up tells whether the compiler, which has said why, meant to end the process. *)
+let gave_up f = starts_with "Compenv.Exit_with_status" f.message
 
 let contains part s =
   let n = String.length part in
@@ -511,8 +520,9 @@ let require names =
   | Some f -> Some f
   | None -> (
       let list = String.concat "; " (List.map (Printf.sprintf "%S") (split_words names)) in
-      let r, said = teed (fun () -> quiet (Printf.sprintf "let () = Topfind.load_deeply [%s];;" list)) in
+      let r, said = heard (fun () -> quiet (Printf.sprintf "let () = Topfind.load_deeply [%s];;" list)) in
       match r with
+      | Some f when gave_up f && String.trim said <> "" -> failed "runtime" (String.trim said)
       | Some f -> Some (package_failure f)
       | None when contains "rror" said || contains "Cannot find file" said || contains "Reference to undefined" said ->
           failed "runtime" (String.trim said)
@@ -632,8 +642,10 @@ and directive d phr =
       match ready with
       | Some f -> Some f
       | None -> (
-          match teed (fun () -> execute true phr) with
+          let phase = if name = "load" || name = "load_rec" || name = "mod_use" then "runtime" else "typecheck" in
+          match heard (fun () -> execute true phr) with
           | exception e -> Some (failure_of_exn e)
+          | Some f, said when gave_up f && String.trim said <> "" -> failed ~where phase (String.trim said)
           | Some f, _ -> Some (if f.where = N && f.phase = "typecheck" then { f with where } else f)
           | None, said ->
               let text = String.trim said in
@@ -650,9 +662,7 @@ and directive d phr =
                    || ((name = "trace" || name = "untrace")
                       && not (List.exists (fun s -> contains s text) [ "now traced"; "no longer traced"; "already traced" ]))
                    || (name = "mod_use" && contains "rror" text))
-              then
-                let phase = if name = "load" || name = "load_rec" || name = "mod_use" then "runtime" else "typecheck" in
-                failed ~where phase text
+              then failed ~where phase text
               else None))
 
 and use file =
@@ -864,7 +874,7 @@ let ident_of text =
   match parse text with Some l -> Some l | None -> if text = "" then None else parse ("( " ^ text ^ " )")
 
 let shown name =
-  match teed (fun () -> quiet (Printf.sprintf "#show %s;;" name)) with
+  match teed Format.std_formatter (fun () -> quiet (Printf.sprintf "#show %s;;" name)) with
   | Some _, _ -> N
   | None, said ->
       let text = String.trim said in
