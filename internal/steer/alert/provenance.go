@@ -87,9 +87,9 @@ func (s *subject) compiled() string {
 	return ""
 }
 
-// unattended reports whether only topside's client, or a build that is over,
-// stands for a program in a temporary folder: what it does decides then, and is
-// looked at again and again.
+// unattended reports whether only topside's client, a build that is over, or a
+// compiler of the same user stands for a program in a temporary folder: what it does
+// decides then, and is looked at again and again.
 func (s *subject) unattended() bool {
 	if s.origin != temporary || s.inContainer() {
 		return false
@@ -97,7 +97,7 @@ func (s *subject) unattended() bool {
 	if _, ok := s.built(); ok {
 		return false
 	}
-	return s.madeByBuild() || s.ofClient() != nil && !s.attended()
+	return s.madeByBuild() || !s.attended() && (s.ofClient() != nil || s.compiled() != "")
 }
 
 // judgeDropped judges such a program.
@@ -114,13 +114,15 @@ func (s *subject) drop() *Finding {
 	remotes := s.remotes()
 	by := s.ofClient()
 	if by == nil && len(remotes) == 0 {
-		return nil // a build left it behind, and it keeps to this machine
+		return nil // what a build or a compiler left behind keeps to this machine
 	}
 	f := s.say(rulePath, Warning, "executable runs from suspicious path: %s", s.title()).
 		because(s.origin.String()).
 		then("who wrote the file, and when", s.tree())
 	if by != nil {
 		f.because(fmt.Sprintf("topside's own client started it: %s (%d)", by.comm(), by.p.PID))
+	} else if why := s.compiled(); why != "" && !s.madeByBuild() {
+		f.because(why)
 	} else {
 		f.because("a build or a test run made it, and is gone")
 	}
