@@ -17,12 +17,14 @@ import (
 // nanoseconds.
 const monitorSlack = 1_000_000
 
-// easeMonitor gives the monitor's sleeps their slack. A kernel that refuses leaves
-// everything as it was.
-func easeMonitor() {
-	if monitor := monitorThread(); monitor > 0 {
-		_ = os.WriteFile(slackOf(monitor), strconv.AppendInt(nil, monitorSlack, 10), 0)
+// easeMonitor gives the monitor's sleeps their slack. The kernel lets those do so who
+// have CAP_SYS_NICE, root among them; otherwise everything stays as it was.
+func easeMonitor() error {
+	monitor, err := monitorThread()
+	if err != nil {
+		return err
 	}
+	return os.WriteFile(slackOf(monitor), strconv.AppendInt(nil, monitorSlack, 10), 0)
 }
 
 // slackOf is the kernel's file of a thread's slack. It is not among those of
@@ -30,17 +32,19 @@ func easeMonitor() {
 func slackOf(thread int) string { return fmt.Sprintf("/proc/%d/timerslack_ns", thread) }
 
 // monitorThread is the runtime's monitor: the thread that is started first, before
-// any code of the program runs. It is 0 where that cannot be told.
-func monitorThread() int {
+// any code of the program runs.
+func monitorThread() (int, error) {
 	dir, err := os.Open("/proc/self/task")
 	if err != nil {
-		return 0
+		return 0, err
 	}
 	defer dir.Close()
 	names, err := dir.Readdirnames(2) // in the order of their start
-	if err != nil || len(names) < 2 || names[0] != strconv.Itoa(os.Getpid()) {
-		return 0
+	if err != nil {
+		return 0, err
 	}
-	monitor, _ := strconv.Atoi(names[1])
-	return monitor
+	if len(names) < 2 || names[0] != strconv.Itoa(os.Getpid()) {
+		return 0, fmt.Errorf("the first threads are %q", names)
+	}
+	return strconv.Atoi(names[1])
 }

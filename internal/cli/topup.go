@@ -117,7 +117,7 @@ func handOn() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(1)
 	}
-	easeMonitor()
+	_ = easeMonitor() // saves time where it may
 }
 
 // endedBy is the status after a signal. A daemon was asked to end and did; a
