@@ -266,6 +266,13 @@ func TestOddFiles(t *testing.T) {
 	if applied, err := s.Update(theme("oslo")); err == nil || applied.Theme != "oslo" {
 		t.Errorf("below a file: %v", err)
 	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Update(func(c *Config) error { c.Policy = "~/rules"; return nil }); err == nil || s.PolicyPath() != filepath.Join(home, "rules") {
+		t.Errorf("the home: %s, %v", s.PolicyPath(), err)
+	}
 	if m := InMemory(); m.PolicyPath() != "" {
 		t.Errorf("a policy of %q", m.PolicyPath())
 	} else if c, err := m.Update(theme("oslo")); err != nil || c.Theme != "oslo" || m.Get().Theme != "oslo" {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"topside/internal/steer/keptfile"
@@ -81,10 +82,15 @@ func (s *Store) PolicyUnknown() string {
 }
 
 // PolicyPath is where the policy is: where the configuration says, relative to
-// its own folder, else beside it. It is "" for a store in memory that names
+// its own folder ("~/" is the user's home), else beside it. It is "" for a store in memory that names
 // none.
 func (s *Store) PolicyPath() string {
 	policy := s.Get().Policy
+	if rest, ok := strings.CutPrefix(policy, "~/"); ok {
+		if home, err := os.UserHomeDir(); err == nil {
+			return filepath.Join(home, rest)
+		}
+	}
 	switch {
 	case filepath.IsAbs(policy):
 		return policy

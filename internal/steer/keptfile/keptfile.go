@@ -91,12 +91,12 @@ func StampOf(path string) Stamp {
 	return Stamp{there: true, modified: info.ModTime(), size: info.Size(), info: info}
 }
 
-// Same reports whether two looks saw the same content.
+// Same reports whether two looks saw the same content, with the same permissions.
 func (s Stamp) Same(other Stamp) bool {
 	if s.there != other.there || s.trouble != other.trouble {
 		return false
 	}
-	return !s.there || s.modified.Equal(other.modified) && s.size == other.size && os.SameFile(s.info, other.info)
+	return !s.there || s.modified.Equal(other.modified) && s.size == other.size && s.info.Mode() == other.info.Mode() && os.SameFile(s.info, other.info)
 }
 
 // Empty reports whether there was a file with nothing in it, or none.

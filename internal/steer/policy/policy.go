@@ -363,6 +363,9 @@ func load(source Source) (*Policy, error) {
 		return Default(), nil
 	}
 	if err == nil {
+		err = guarded(path)
+	}
+	if err == nil {
 		var p *Policy
 		if p, err = Parse(string(text)); err == nil {
 			return p, nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -132,6 +133,19 @@ func TestFile(t *testing.T) {
 	write("allow signal=TERM # mended")
 	if _, err := f.Current(); err != nil || decide() != Allow {
 		t.Errorf("a mended policy: %v", err)
+	}
+	// What everybody may write forbids nothing that somebody wants.
+	if err := os.Chmod(path, 0o606); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Current(); runtime.GOOS != "windows" && (err == nil || decide() != Deny || !strings.Contains(err.Error(), "chmod o-w")) {
+		t.Errorf("a policy that everybody may write to: %v", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Current(); err != nil || decide() != Allow {
+		t.Errorf("the policy is the owner's again: %v", err)
 	}
 	// What changes within the clock's tick and has the same length is another file.
 	stamp, err := os.Stat(path)
