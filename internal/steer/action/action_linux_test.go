@@ -67,7 +67,7 @@ func start(t *testing.T, script string) (pid int32, ended <-chan struct{}) {
 
 const (
 	obedient = "echo; exec sleep 600"
-	stubborn = "trap '' TERM INT HUP; echo; while :; do sleep 600 & wait; done"
+	stubborn = "trap '' TERM INT HUP; echo; exec sleep 600" // what is ignored stays so
 )
 
 type world struct {
