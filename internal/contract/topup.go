@@ -74,7 +74,7 @@ func (c *TopupClient) Admit(method string, params json.RawMessage) (wire.Admissi
 		return wire.Admission{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
 	places := c.view.Places(name, arguments)
-	if name == "restart_session" {
+	if name == "restart_session" || name == "restart_local_session" {
 		// What hangs there is the reason for it: it must not wait for that.
 		for _, p := range places {
 			c.turns.cancelAll(p)

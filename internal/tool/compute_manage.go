@@ -248,7 +248,17 @@ func (c *Computer) restart(ctx context.Context, call Call) (Result, error) {
 	if _, known := c.registered(name); !known {
 		return Result{}, c.unknown(name)
 	}
+	// What hangs there, or waits behind it, may be the reason for it.
+	under := slices.DeleteFunc(c.openRuns(name, false), func(u *run) bool { return u.tool == buildTool })
+	for _, u := range under {
+		u.cancel()
+	}
 	r := c.begin("restart_local_session", name, "", func(ctx context.Context, r *run) (answer, error) {
+		for _, u := range under { // what waited is over before what ran
+			if err := u.wait(ctx); err != nil {
+				return nil, err
+			}
+		}
 		if err := c.pool.Restart(ctx, name); err != nil {
 			return nil, err
 		}

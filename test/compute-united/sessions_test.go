@@ -400,3 +400,21 @@ func TestEnd(t *testing.T) {
 		})
 	}
 }
+
+// A restart is what one asks for when a session hangs: it waits for nothing there.
+func TestRestartEndsWhatHangs(t *testing.T) {
+	t.Parallel()
+	c := begin(t, t.TempDir())
+	c.ok("start_local_session", arguments{"session": "w"})
+	c.value("let x = 5", arguments{"session": "w"})
+	hangs := c.eval("while true do () done", arguments{"session": "w", "wait": 0.2})
+	c.want("the evaluation", hangs.text("state"), "running")
+	c.eval("x", arguments{"session": "w", "wait": 0})
+	c.ok("restart_local_session", arguments{"session": "w"})
+	if o := c.ok("poll", arguments{"run": hangs.text("run")}); o["error"] == nil {
+		t.Errorf("what hung is %v", o)
+	}
+	if o := c.eval("x", arguments{"session": "w"}); !strings.Contains(o.object("error").text("message"), "Unbound value x") {
+		t.Errorf("after the restart: %v", o)
+	}
+}

@@ -440,3 +440,24 @@ type halfClose struct{ *net.UnixConn }
 func (h halfClose) Close() error { return h.CloseWrite() }
 
 var _ io.WriteCloser = halfClose{}
+
+// A restart is what one asks for when a session hangs: it waits for nothing there.
+func TestRestartEndsWhatHangs(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.call("start_local_session", "session", "w")
+	s.call("eval", "session", "w", "source", "let x = 5;;")
+	hangs := s.begin("eval", args("session", "w", "source", "while true do () done;;"))
+	waits := s.begin("eval", args("session", "w", "source", "x;;"))
+	if r := s.call("restart_local_session", "session", "w"); r.isError {
+		t.Errorf("restart: %+v", r)
+	}
+	for _, id := range []string{hangs, waits} {
+		if r := s.finish(id); !strings.Contains(r.text, `"error":{`) {
+			t.Errorf("what was under way: %+v", r)
+		}
+	}
+	if r := s.call("eval", "session", "w", "source", "x;;"); !strings.Contains(r.text, "Unbound value x") {
+		t.Errorf("after the restart: %+v", r)
+	}
+}
