@@ -53,3 +53,35 @@ func TestWorkIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestOneAllocation: what no process could hold is an error that code can catch, and the constructors are what they
+// were in every other respect.
+func TestOneAllocation(t *testing.T) {
+	t.Parallel()
+	w := open(t, engine.Options{})
+	for source, want := range map[string]string{
+		"new ArrayBuffer(1e12)": "Array buffer allocation failed", "new Float64Array(2**33)": "Array buffer allocation failed",
+		"new Uint8Array({length: 1e13})": "Array buffer allocation failed", "'x'.repeat(2**40)": "Invalid string length",
+		"'x'.padStart(1e12)": "Invalid string length", "'x'.padEnd(1e12, 'yz')": "Invalid string length",
+		"'x'.repeat(-1)": "RangeError", "String.prototype.repeat.call(null, 2)": "TypeError",
+	} {
+		if r, _ := w.eval(source); r.Failure == nil || !strings.Contains(r.Failure.Message, want) {
+			t.Errorf("%s: %+v", source, r.Failure)
+		}
+	}
+	for source, want := range map[string]string{
+		"try { new ArrayBuffer(1e15) } catch (e) { e instanceof RangeError }":                     "true",
+		"new Uint8Array(3) instanceof Uint8Array && new Uint8Array(3).constructor === Uint8Array": "true",
+		"Uint8Array":              "[Function: Uint8Array]",
+		"new Uint16Array([1, 2])": "Uint16Array(2) [ 1, 2 ]",
+		"Uint8Array.from([1, 2, 3]).map(x => x * 2)": "Uint8Array(3) [ 2, 4, 6 ]", "new (class B extends Uint8Array {})(2) instanceof Uint8Array && !({} instanceof Uint8Array)": "true",
+		"class Bytes extends Uint8Array { sum() { return this.reduce((a, b) => a + b) } }; new Bytes([1, 2, 3]).subarray(1).sum()": "5",
+		"new Uint8Array(new ArrayBuffer(8), 4).length":                              "4",
+		"Object.keys(globalThis).includes('Uint8Array')":                            "false",
+		"'ab'.repeat(2) + 'x'.padStart(3) + 'x'.padEnd(3, '-') + 'x'.repeat.length": "'abab  xx--1'",
+	} {
+		if r, _ := w.eval(source); r.Failure != nil || text(r.Value) != want {
+			t.Errorf("%s: %+v %s; want %s", source, r.Failure, text(r.Value), want)
+		}
+	}
+}

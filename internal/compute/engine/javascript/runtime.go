@@ -26,6 +26,12 @@ import (
 //go:embed inspect.js
 var inspectSource string
 
+//go:embed bounds.js
+var boundsSource string
+
+// mostCharacters is the length of the longest string that is made at once, V8's.
+const mostCharacters = 1<<29 - 24
+
 // evalName is the file name of source that has none.
 const evalName = "<eval>"
 
@@ -112,9 +118,13 @@ func (c *child) setup() error {
 		}
 		return c.vm.NewArray(names[p.State()], result)
 	}
+	guards, err := c.bound()
+	if err != nil {
+		return err
+	}
 	proxy := func(v goja.Value) bool {
 		o, ok := v.(*goja.Object)
-		if !ok {
+		if !ok || slices.ContainsFunc(guards, func(g *goja.Object) bool { return o.SameAs(g) }) {
 			return false
 		}
 		_, ok = o.Export().(goja.Proxy)
@@ -148,6 +158,25 @@ func (c *child) setup() error {
 		c.initial[k] = true
 	}
 	return nil
+}
+
+// bound keeps single allocations below what the process may hold, and returns what
+// stands for the constructors now.
+func (c *child) bound() ([]*goja.Object, error) {
+	v, err := c.vm.RunScript("bounds.js", boundsSource)
+	if err != nil {
+		return nil, err
+	}
+	bound, _ := goja.AssertFunction(v)
+	if v, err = bound(goja.Undefined(), c.vm.ToValue(memoryLimit()), c.vm.ToValue(mostCharacters)); err != nil {
+		return nil, err
+	}
+	var guards []*goja.Object
+	c.vm.ForOf(v, func(guard goja.Value) bool {
+		guards = append(guards, guard.(*goja.Object))
+		return true
+	})
+	return guards, nil
 }
 
 // read hands requests over. Their end is the end of the server or of the session: nothing is worth finishing.
