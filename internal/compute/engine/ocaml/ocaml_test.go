@@ -34,6 +34,8 @@ func TestShims(t *testing.T) {
 		"4.08.1":        {"init_path false", "Env.lookup_value lid env"},
 		"4.09.0":        {"init_path ()", "Env.lookup_value lid env"},
 		"4.13.1":        {"init_path ()", "Env.find_value_by_name", "!Toploop.print_out_type ppf t"},
+		"4.14.2":        {"linked = []"},
+		"5.0.0":         {`linked = ["+unix"]`},
 		"5.2.0":         {"!Toploop.print_out_type ppf t", `"%t" p`},
 		"5.3.0~alpha1":  {"Format_doc.compat", "Format_doc.Doc.format"},
 		"5.4.0+options": {"Format_doc.compat"},

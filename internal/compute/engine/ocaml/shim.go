@@ -34,12 +34,13 @@ func (r release) before(major, minor int) bool {
 // oldest is the first release whose library has what the driver uses.
 var oldest = release{4, 8}
 
-// shim writes module Shim for a release: the four functions of the compiler's library whose interface changed.
+// shim writes module Shim for a release: what changed in the compiler's library and its folders.
 //
 //	init_path       took a boolean before 4.09
 //	text            a message of a report: a printer for Format, for Format_doc from 5.3
 //	print_out_type  prints on Format_doc from 5.3
 //	find_value      Env.find_value_by_name from 4.10
+//	linked          the folders of the libraries in the driver: unix has its own from 5.0
 func shim(r release) string {
 	initPath := "Compmisc.init_path ()"
 	if r.before(4, 9) {
@@ -55,9 +56,14 @@ func shim(r release) string {
 	if r.before(4, 10) {
 		find = "Env.lookup_value lid env"
 	}
+	linked := "[]"
+	if !r.before(5, 0) {
+		linked = `["+unix"]`
+	}
 	return fmt.Sprintf(`let init_path () = %s
 let text p = %s
 let print_out_type ppf t = %s
 let find_value lid env = %s
-`, initPath, text, printType, find)
+let linked = %s
+`, initPath, text, printType, find, linked)
 }

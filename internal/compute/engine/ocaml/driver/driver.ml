@@ -458,6 +458,29 @@ let findlib_ready = ref false
 let findlib_directives =
   [ "require"; "list"; "thread"; "camlp4o"; "camlp4r"; "predicates"; "ppx"; "help"; "unix" ]
 
+let replaced part other s =
+  let n = String.length part and b = Buffer.create (String.length s) in
+  let rec copy i =
+    if i + n <= String.length s && String.sub s i n = part then begin
+      Buffer.add_string b other;
+      copy (i + n)
+    end
+    else if i < String.length s then begin
+      Buffer.add_char b s.[i];
+      copy (i + 1)
+    end
+  in
+  copy 0;
+  Buffer.contents b
+
+(* findlib's start file takes a toplevel whose stack has a limit for bytecode, which is wrong since OCaml 5; and it looks
+   by a phrase whether findlib is there, which the native toplevel complains of when it is not. *)
+let know_native text =
+  if not native then text
+  else
+    replaced "(Gc.get ()).Gc.stack_limit = 0" "Sys.backend_type = Sys.Native" text
+    |> replaced "exec_test \"Topfind.reset;;\"" "false"
+
 (* load_findlib makes findlib's directives known, without leaving the names its start file defines. *)
 let load_findlib () =
   if !findlib_ready then None
@@ -472,6 +495,7 @@ let load_findlib () =
             let ic = open_in_bin file in
             let text = really_input_string ic (in_channel_length ic) in
             close_in ic;
+            let text = know_native text in
             let lexbuf = Lexing.from_string text in
             Location.init lexbuf "topfind";
             (* Its last phrase announces itself. *)
@@ -980,16 +1004,41 @@ let rec reap pid =
   | exception Unix.Unix_error (Unix.EINTR, _, _) -> reap pid
   | exception _ -> ()
 
-let drop pid =
-  if pid > 0 then begin
-    (try Unix.kill pid Sys.sigkill with _ -> ());
-    reap pid
-  end
+let drop pid = if pid > 0 then try Unix.kill pid Sys.sigkill with _ -> ()
 
 let drop_keeper () =
   let pid = !keeper in
   keeper := 0;
   drop pid
+
+(* fork_apart forks a process that is no child of this one: the session's code may wait for all its children, and must
+   not wait for those that wait themselves. The process in between ends at once, and the server adopts the other, ends
+   it with the session and collects it. *)
+let fork_apart () =
+  let r, w = Unix.pipe ~cloexec:true () in
+  match Unix.fork () with
+  | exception e ->
+      Unix.close r;
+      Unix.close w;
+      raise e
+  | 0 -> (
+      match Unix.fork () with
+      | exception _ -> die ()
+      | 0 ->
+          Unix.close r;
+          Unix.close w;
+          (try ignore (Unix.setsid ()) with _ -> ());
+          0
+      | pid ->
+          (try write_fully w (Bytes.of_string (Printf.sprintf "%08d" pid)) 0 8 with _ -> ());
+          die ())
+  | between ->
+      Unix.close w;
+      let number = Bytes.create 8 in
+      let pid = match read_fully r number 0 8 with () -> int_of_string (Bytes.to_string number) | exception _ -> 0 in
+      Unix.close r;
+      reap between;
+      if pid = 0 then failwith "no process" else pid
 
 let ready t =
   match Unix.select [ requests ] [] [] t with
@@ -1035,12 +1084,11 @@ let fork_keeper () =
     let old = !keeper in
     Gc.minor ();
     let t0 = Unix.gettimeofday () in
-    match Unix.fork () with
+    match fork_apart () with
     | exception _ ->
         drop_keeper ();
         keepers_wanted := false
     | 0 ->
-        (try ignore (Unix.setsid ()) with _ -> ());
         keeper := 0;
         wait_for_call wakeup;
         forget_requests ();
@@ -1059,9 +1107,8 @@ let fork_keeper () =
         cost := 0.;
         send (D [ ("op", S "keeper"); ("engine", I !owner); ("pid", I pid); ("seq", I !seq) ]);
         (* There is always one: the old one ends when the server knows the new one. *)
-        if old > 0 then (try Unix.kill old Sys.sigkill with _ -> ());
-        own_pages ();
-        if old > 0 then reap old
+        drop old;
+        own_pages ()
   end
   else stale := false
 
@@ -1086,10 +1133,9 @@ let rec keep_origin () =
   let tell pid = send (D [ ("op", S "origin"); ("engine", I !owner); ("pid", I pid) ]) in
   if not !keepers_wanted then tell 0
   else
-    match Unix.fork () with
+    match fork_apart () with
     | exception _ -> tell 0
     | 0 ->
-        (try ignore (Unix.setsid ()) with _ -> ());
         wait_for_call rewind;
         forget_requests ();
         owner := Unix.getpid ();
@@ -1170,7 +1216,7 @@ let () =
   install_signals ();
   (* The session does not see how it was started. *)
   let lib = if Array.length Sys.argv > 1 then Sys.argv.(1) else "" in
-  Clflags.include_dirs := (match Sys.getenv_opt "OCAML_TOPLEVEL_PATH" with Some d -> [ d; lib ] | None -> [ lib ]);
+  Clflags.include_dirs := (match Sys.getenv_opt "OCAML_TOPLEVEL_PATH" with Some d -> [ d; lib ] | None -> [ lib ]) @ Shim.linked;
   Clflags.debug := true;
   if native then Clflags.native_code := true;
   Printexc.record_backtrace true;
