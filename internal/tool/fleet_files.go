@@ -204,6 +204,9 @@ func (h *Hosts) movedResult(call Call, m *move) (Result, error) {
 		return Result{}, h.farError(call.tool.Name, name, m.err)
 	}
 	r := &m.result
+	if r.Failed > 0 {
+		return Result{}, leftOutOf(r)
+	}
 	answer := moved{
 		State: "done", Host: name, Path: filepath.ToSlash(r.Path), Bytes: r.Bytes, BLAKE3: r.BLAKE3, Files: r.Files, Folders: r.Folders, Links: r.Links,
 		Resumed: r.Resumed && r.Sent > 0, Unchanged: r.Resumed && r.Sent == 0,
@@ -243,4 +246,31 @@ func (m *moved) text() string {
 		fmt.Fprintf(&b, "and %d more skipped\n", m.More)
 	}
 	return b.String()
+}
+
+// mostFailed bounds the files that are named where some could not be read.
+const mostFailed = 10
+
+// leftOutOf tells of a folder of which some could not be read. It is a failure, since an
+// answer that says done is not read further.
+func leftOutOf(r *transfer.Result) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d of the folder's entries could not be read and were left out; %d files are at %s. Left out: ", r.Failed, r.Files, filepath.ToSlash(r.Path))
+	named := 0
+	for _, s := range r.Skipped {
+		if !s.Failed {
+			continue
+		}
+		if named == mostFailed {
+			fmt.Fprintf(&b, "; and %d more", r.Failed-named)
+			break
+		}
+		if named > 0 {
+			b.WriteString("; ")
+		}
+		path, _ := plaintext.Bounded(s.Path, 300)
+		b.WriteString(path + ": " + line(s.Why))
+		named++
+	}
+	return &FleetError{"incomplete", b.String(), "overwrite=true copies again what is missing or differs; what is there already does not travel"}
 }

@@ -115,6 +115,9 @@ func TestFilesAcross(t *testing.T) {
 		t.Errorf("the folder that came back: %d bytes, %v", len(text), err)
 	}
 
+	// What cannot be read is left out, and nobody can overlook it.
+	fails(t, s, "push_file", bed.Arguments{"host": "alpha", "local_path": "/proc/sys/kernel/random", "remote_path": "~/random"}, "incomplete", "left out", "boot_id", "file of the kernel")
+
 	// Refusals.
 	for _, c := range []struct {
 		tool string

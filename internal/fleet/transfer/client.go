@@ -62,12 +62,17 @@ type Result struct {
 	Folders int
 	Links   int
 	Skipped []Skipped // what a folder holds beside them
+	Failed  int       // how many of Skipped should have been taken, and could not be read
 	Resumed bool      // some of a file was there already
 	Sent    int64     // bytes that travelled; those of files that are there and the same do not
 }
 
-// Skipped is an entry of a folder that was not taken.
-type Skipped struct{ Path, Why string }
+// Skipped is an entry of a folder that was not taken: of a kind that is not
+// transferred, or Failed, one that could not be read.
+type Skipped struct {
+	Path, Why string
+	Failed    bool
+}
 
 const (
 	defaultAttempts = 5
@@ -228,7 +233,7 @@ func intoFolder(ctx context.Context, p Peer, remote, base string, o Options) (st
 func pushFile(ctx context.Context, p Peer, root *os.Root, name, shown string, a writeArgs, o Options, m *meter) (Result, error) {
 	src, err := openSource(root, name, shown)
 	if err != nil {
-		return Result{}, err
+		return Result{}, ofSource(err)
 	}
 	defer src.f.Close()
 	a.Size, a.Mode = src.size, uint32(src.mode)
@@ -465,7 +470,7 @@ func pullOnce(ctx context.Context, s Session, a readArgs, fresh bool, m *meter, 
 	defer func() { s.CloseStream(st) }()
 	size, mode, err := askSize(ctx, s, a)
 	if err != nil {
-		return err
+		return ofFarSource(err)
 	}
 	if r.Bytes >= 0 && r.Bytes < size {
 		size = r.Bytes
@@ -493,11 +498,11 @@ func pullOnce(ctx context.Context, s Session, a readArgs, fresh bool, m *meter, 
 	}
 	var ok readOK
 	if err := s.Ask(ctx, opRead, a, &ok); err != nil {
-		return err
+		return ofFarSource(err)
 	}
 	if ok.Size != size {
 		giveUp(s, st.ID)
-		return fail(Changed, "%s changed while it was read", a.Path)
+		return ofSource(fail(Changed, "%s changed while it was read", a.Path))
 	}
 	m.add(k.offset)
 	r.Sent = size - k.offset
@@ -535,7 +540,7 @@ func pullOnce(ctx context.Context, s Session, a readArgs, fresh bool, m *meter, 
 			return fail(Failed, "the host ended the transfer in a way that cannot be read")
 		}
 		if e.Failed != nil {
-			return e.Failed
+			return ofFarSource(e.Failed)
 		}
 		settled = true
 		r.BLAKE3 = e.BLAKE3

@@ -92,10 +92,10 @@ func (s *source) send(from int64, put func(c *frame.Chunk, n int) error) error {
 			}
 		}
 		if left > 0 && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
-			return fail(Changed, "%s became shorter while it was read", s.path)
+			return ofSource(fail(Changed, "%s became shorter while it was read", s.path))
 		}
 		if err != nil && left > 0 {
-			return failure(s.path, err)
+			return ofSource(failure(s.path, err))
 		}
 	}
 	return nil
@@ -144,7 +144,7 @@ func (w *walker) below(ctx context.Context, at string) error {
 		return failure(w.shown, err)
 	}
 	if err != nil {
-		return w.each(entry{Path: pathname(at), Kind: kindOther, Why: systemText(err).Error()})
+		return w.each(entry{Path: pathname(at), Kind: kindUnread, Why: systemText(err).Error()})
 	}
 	for _, n := range names {
 		if err := ctx.Err(); err != nil {
@@ -162,7 +162,7 @@ func (w *walker) below(ctx context.Context, at string) error {
 		case errors.Is(err, fs.ErrNotExist):
 			continue // gone since it was listed
 		case err != nil:
-			err = w.each(entry{Path: pathname(p), Kind: kindOther, Why: systemText(err).Error()})
+			err = w.each(entry{Path: pathname(p), Kind: kindUnread, Why: systemText(err).Error()})
 		default:
 			err = w.each(describeEntry(w.root, p, info))
 		}

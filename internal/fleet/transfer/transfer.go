@@ -27,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"syscall"
 
 	"topside/internal/fleet/frame"
@@ -157,6 +158,7 @@ const (
 	kindSymlink = "symlink"
 	kindNone    = "none"
 	kindOther   = "other"
+	kindUnread  = "unread" // it could not be looked at
 )
 
 // Kinds of failures, in [frame.Failure].
@@ -203,6 +205,29 @@ func systemText(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
 		return p.Err
+	}
+	return err
+}
+
+// sourceError is a failure of the file that is read. In a folder it costs that file,
+// while a failure of the side that writes ends the transfer.
+type sourceError struct{ error }
+
+func (e sourceError) Unwrap() error { return e.error }
+
+// ofSource marks an error as the source's; nil stays nil.
+func ofSource(err error) error {
+	if err == nil {
+		return nil
+	}
+	return sourceError{err}
+}
+
+// ofFarSource marks what a host says of a file that it could not read.
+func ofFarSource(err error) error {
+	var f *frame.Failure
+	if errors.As(err, &f) && slices.Contains([]string{Missing, NotFile, Denied, Changed, Failed}, f.Kind) {
+		return ofSource(err)
 	}
 	return err
 }

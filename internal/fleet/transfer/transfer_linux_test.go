@@ -234,7 +234,7 @@ func TestFolders(t *testing.T) {
 		}
 		slices.Sort(skipped)
 		if !slices.Equal(skipped, []string{"a/deep", "abs", "fifo", "out"}) {
-			t.Errorf("skipped %q", r.Skipped)
+			t.Errorf("skipped %+v", r.Skipped)
 		}
 		for i := range 40 {
 			name := fmt.Sprintf("%s/a/b/file %d\n.txt", to, i)

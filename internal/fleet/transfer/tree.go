@@ -25,12 +25,17 @@ type tree struct {
 	folders, files, links []entry
 	skipped               []Skipped
 	bytes                 int64
+	failed                int // of skipped
 }
 
 func (t *tree) add(e entry) {
 	switch {
 	case e.Why != "" || e.Kind == kindOther:
-		t.skipped = append(t.skipped, Skipped{string(e.Path), e.Why})
+		unread := e.Kind == kindUnread
+		t.skipped = append(t.skipped, Skipped{string(e.Path), e.Why, unread})
+		if unread {
+			t.failed++
+		}
 	case e.Kind == kindFolder:
 		t.folders = append(t.folders, e)
 	case e.Kind == kindSymlink:
@@ -41,8 +46,32 @@ func (t *tree) add(e entry) {
 	}
 }
 
-func (t *tree) result(path string) Result {
-	return Result{Path: path, Bytes: t.bytes, Files: len(t.files), Folders: len(t.folders), Links: len(t.links), Skipped: t.skipped}
+// result is what came, without the files that were left out.
+func (t *tree) result(path string, out *leftOut) Result {
+	return Result{
+		Path: path, Bytes: t.bytes - out.bytes, Files: len(t.files) - len(out.files), Folders: len(t.folders), Links: len(t.links),
+		Skipped: append(out.files, t.skipped...), Failed: t.failed + len(out.files),
+	}
+}
+
+// leftOut is the files of a folder that could not be read when their turn came.
+type leftOut struct {
+	mu    sync.Mutex
+	files []Skipped
+	bytes int64
+}
+
+// take takes a failure of the source for itself, and returns any other.
+func (l *leftOut) take(e entry, err error) error {
+	var s sourceError
+	if !errors.As(err, &s) {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.files = append(l.files, Skipped{string(e.Path), err.Error(), true})
+	l.bytes += e.Size
+	return nil
 }
 
 // finals are the folders whose owner may not write to them, the deepest first.
@@ -128,6 +157,7 @@ func pushFolder(ctx context.Context, p Peer, local, remote string, o Options) (R
 	}
 	fresh := stage.Root != stage.Path
 	var sent atomic.Int64
+	out := &leftOut{}
 	err = func() error {
 		for _, e := range t.folders {
 			if err := ask(opMkdir, makeArgs{Root: stage.Root, Path: e.Path, Mode: e.Mode}, nil); err != nil {
@@ -139,7 +169,7 @@ func pushFolder(ctx context.Context, p Peer, local, remote string, o Options) (R
 			a := writeArgs{Root: stage.Root, Path: e.Path, Overwrite: o.Overwrite || fresh}
 			r, err := pushFile(ctx, p, root, filepath.FromSlash(string(e.Path)), filepath.Join(local, string(e.Path)), a, o, all.one())
 			sent.Add(r.Sent)
-			return err
+			return out.take(e, err)
 		}); err != nil {
 			return err
 		}
@@ -167,7 +197,7 @@ func pushFolder(ctx context.Context, p Peer, local, remote string, o Options) (R
 	if err := ask(opSettle, settle, nil); err != nil {
 		return Result{}, err
 	}
-	r := t.result(string(stage.Path))
+	r := t.result(string(stage.Path), out)
 	r.Sent = sent.Load()
 	return r, nil
 }
@@ -191,6 +221,7 @@ func pullFolder(ctx context.Context, p Peer, remote, local string, o Options) (R
 	}
 	fresh := stage.Root != stage.Path
 	var sent atomic.Int64
+	out := &leftOut{}
 	err = func() error {
 		for _, e := range t.folders {
 			if err := makeFolder(makeArgs{Root: stage.Root, Path: e.Path, Mode: e.Mode}); err != nil {
@@ -205,7 +236,7 @@ func pullFolder(ctx context.Context, p Peer, remote, local string, o Options) (R
 					return openSinkBelow(string(stage.Root), string(e.Path), a, j)
 				})
 			sent.Add(r.Sent)
-			return err
+			return out.take(e, err)
 		}); err != nil {
 			return err
 		}
@@ -233,7 +264,7 @@ func pullFolder(ctx context.Context, p Peer, remote, local string, o Options) (R
 	if err := settleStage(settle, j); err != nil {
 		return Result{}, err
 	}
-	r := t.result(string(stage.Path))
+	r := t.result(string(stage.Path), out)
 	r.Sent = sent.Load()
 	return r, nil
 }
