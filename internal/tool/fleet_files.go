@@ -12,8 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"topside/internal/fleet/host"
 	"topside/internal/fleet/transfer"
 	"topside/internal/see/plaintext"
+	"topside/internal/steer/audit"
+	"topside/internal/steer/policy"
 )
 
 // A move is one transfer.
@@ -90,19 +93,59 @@ func (h *Hosts) move(ctx context.Context, call Call, reads bool, do func(context
 		wait = given
 	}
 	_ = h.fleet.Refresh() // one that cannot be read leaves what is known
+	entry := audit.Entry{
+		Stage: "decided", Tool: tool, Host: name, Client: call.Client, Verdict: string(policy.Allow),
+		Local: call.Text("local_path"), Remote: call.Text("remote_path"),
+	}
 	if err := h.permitFile(tool, name, reads); err != nil {
-		return Result{}, h.farError(tool, name, err)
+		return Result{}, h.farError(tool, name, h.refused(entry, err))
 	}
 	o := transfer.Options{Overwrite: call.Flag("overwrite")}
 	key := strings.Join([]string{tool, name, call.Text("local_path"), call.Text("remote_path"), fmt.Sprint(o.Overwrite)}, "\x00")
 	m, err := h.begin(key, func(ctx context.Context, m *move) (transfer.Result, error) {
 		o.Progress = func(done, total int64) { m.done.Store(done); m.total.Store(total) }
-		return do(ctx, name, o)
+		return h.writtenDown(entry, func() (transfer.Result, error) { return do(ctx, name, o) })
 	})
 	if err != nil {
 		return Result{}, err
 	}
 	return h.follow(ctx, call, m, time.Duration(wait*float64(time.Second)))
+}
+
+// refused writes down a transfer that a host's entry or the policy does not let pass.
+func (h *Hosts) refused(entry audit.Entry, err error) error {
+	var denied *host.PolicyError
+	if h.judge == nil || !errors.As(err, &denied) {
+		return err
+	}
+	entry.Verdict, entry.Reason = string(policy.Deny), line(denied.Why)
+	if werr := h.judge.Write(entry); werr != nil {
+		return errors.Join(err, werr)
+	}
+	return err
+}
+
+// writtenDown makes a transfer between two lines of the audit log. One that cannot be
+// written down is not made.
+func (h *Hosts) writtenDown(entry audit.Entry, do func() (transfer.Result, error)) (transfer.Result, error) {
+	if h.judge == nil {
+		return do()
+	}
+	if err := h.judge.Write(entry); err != nil {
+		return transfer.Result{}, &FleetError{"audit_failed", line(err.Error()) + "; nothing was done", "make the audit log of this machine writable"}
+	}
+	r, err := do()
+	entry.Stage, entry.Outcome = "done", "done"
+	switch {
+	case err != nil:
+		entry.Outcome, entry.Reason = "failed", line(err.Error())
+	case r.Failed > 0:
+		entry.Outcome, entry.Reason = "incomplete", fmt.Sprintf("%d entries could not be read", r.Failed)
+	}
+	if werr := h.judge.Write(entry); werr != nil && err == nil {
+		err = &FleetError{"audit_failed", "it was done, but " + line(werr.Error()), ""}
+	}
+	return r, err
 }
 
 // begin returns the transfer with that key; it begins if there is none.

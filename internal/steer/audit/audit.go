@@ -41,6 +41,8 @@ type Entry struct {
 	PolicyLine int    `json:"policy_line,omitempty"`
 	Confirmed  bool   `json:"confirmed,omitempty"`
 	DryRun     bool   `json:"dry_run,omitempty"`
+	Local      string `json:"local,omitempty"`  // path on this machine, of a file that crosses
+	Remote     string `json:"remote,omitempty"` // path on the host
 	Outcome    string `json:"outcome,omitempty"`
 	Reason     string `json:"reason,omitempty"`
 	ExitedMS   *int64 `json:"exited_after_ms,omitempty"`
