@@ -578,9 +578,10 @@ func installOn(ctx context.Context, s Streams, f *fleet.Fleet, name, from string
 	return registerInstalled(f, name)
 }
 
-// registerInstalled makes a host known on which topside was installed.
+// registerInstalled makes a host known on which topside was installed. That it was
+// seen tells running servers to try it again at once.
 func registerInstalled(f *fleet.Fleet, name string) error {
-	return f.Registry().Update(name, true, func(*host.Entry) {})
+	return f.Registry().Update(name, true, func(e *host.Entry) { e.LastSeen = time.Now() })
 }
 
 // agreed asks on the terminal, or reads a line where there is none.

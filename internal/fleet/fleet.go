@@ -107,6 +107,8 @@ type Fleet struct {
 type member struct {
 	link   *link.Link
 	socket string // asked for
+
+	seen time.Time // the host's LastSeen when the registry was last looked at
 }
 
 // New makes a fleet. It connects to nothing.
@@ -171,7 +173,8 @@ func (f *Fleet) fromSSHConfig() []host.Entry {
 }
 
 // Refresh reads what other programs wrote into the registry since it was read. The
-// connections of hosts that are not known any more end.
+// connections of hosts that are not known any more end. A host that another program has
+// reached since, or installed topside on, is not waited for any longer.
 func (f *Fleet) Refresh() error {
 	err := f.registry.Refresh()
 	f.mu.Lock()
@@ -181,11 +184,25 @@ func (f *Fleet) Refresh() error {
 	}
 	f.mu.Unlock()
 	for _, name := range used {
-		if _, unknown := f.Entry(name); unknown != nil {
+		e, unknown := f.Entry(name)
+		if unknown != nil {
 			f.Stop(name)
+			continue
 		}
+		f.reached(name, e.LastSeen)
 	}
 	return err
+}
+
+// reached ends the pause of a link after failures if its host was reached by another
+// program since the last look.
+func (f *Fleet) reached(name string, seen time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m := f.links[name]; m != nil && seen.After(m.seen) {
+		m.seen = seen
+		m.link.Retry()
+	}
 }
 
 // Entry returns the entry of a host that is known or allowed; others give a
@@ -301,6 +318,9 @@ func (f *Fleet) linkFor(name, socket string) (l *link.Link, made bool, err error
 		o.Notifications = func(method string, params json.RawMessage) { f.o.Notifications(name, method, params) }
 	}
 	m := &member{link: link.New(o), socket: socket}
+	if e, ok := f.registry.Get(name); ok {
+		m.seen = e.LastSeen
+	}
 	f.links[name] = m
 	return m.link, true, nil
 }

@@ -311,3 +311,46 @@ func TestInstallation(t *testing.T) {
 		t.Errorf("after it: %v", err)
 	}
 }
+
+// Who installs topside on a host, or checks it, with another program, spares the
+// next call of a running server the pause that failures have earned.
+func TestAnInstallationEndsThePause(t *testing.T) {
+	t.Parallel()
+	s := fleettest.Start(t, fleettest.Options{Hosts: []string{"alpha"}})
+	path := t.TempDir() + "/hosts.json"
+	open := func() *host.Registry {
+		r, err := host.Open(path, host.Topside)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	registry := open()
+	if err := registry.Update("alpha", true, func(*host.Entry) {}); err != nil {
+		t.Fatal(err)
+	}
+	f := newFleet(t, fleet.Options{Registry: registry, SSH: s.Client})
+	ctx := within(t, 60*time.Second)
+	l, err := f.Link("alpha")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 6 { // a pause of 16 s
+		if err := l.Connect(ctx); err == nil {
+			t.Fatal("connected to a host without topside")
+		}
+	}
+	if err := f.Refresh(); err != nil || l.State().RetryIn < 5*time.Second {
+		t.Fatalf("a pause of %v, %v", l.State().RetryIn, err)
+	}
+	s.Install(t, "topside", self(t))
+	if err := open().Update("alpha", false, func(e *host.Entry) { e.LastSeen = time.Now() }); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Refresh(); err != nil || l.State().RetryIn != 0 {
+		t.Errorf("still a pause of %v, %v", l.State().RetryIn, err)
+	}
+	if _, err := f.Call(ctx, "alpha", "ping", nil); err != nil {
+		t.Error(err)
+	}
+}

@@ -69,6 +69,9 @@ func (h *Hosts) list(ctx context.Context, call Call) (Result, error) {
 	}
 	answer := hostsListed{Version: h.version, Hosts: []hostRow{}, Allowed: h.fleet.Allowed()}
 	for _, s := range h.fleet.Hosts() {
+		if l := h.fleet.Started(s.Name); l != nil {
+			l.Retry() // whoever looks means to use them
+		}
 		if len(answer.Hosts) == mostHostRows {
 			answer.LeftOut++
 			continue

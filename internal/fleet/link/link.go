@@ -397,6 +397,14 @@ func (l *Link) Connect(ctx context.Context) error {
 	return err
 }
 
+// Retry ends the pause after failures: the next call connects at once. The pauses
+// grow from the first one again.
+func (l *Link) Retry() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failures, l.retryAt = 0, time.Time{}
+}
+
 // session returns the connection, which it makes if there is none. force ignores
 // the backoff.
 func (l *Link) session(ctx context.Context, force bool) (*session, error) {
