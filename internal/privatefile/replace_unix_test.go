@@ -5,13 +5,20 @@ package privatefile
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
 // A file becomes the owner's alone, whatever it was, and nothing is left beside it.
 func TestReplace(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "state.json")
+	t.Run("short name", func(t *testing.T) { replace(t, "state.json") })
+	t.Run("longest name", func(t *testing.T) { replace(t, strings.Repeat("x", longestName)) })
+}
+
+func replace(t *testing.T, name string) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte("the old content"), 0o644); err != nil {
 		t.Fatal(err)
 	}

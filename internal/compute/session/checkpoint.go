@@ -16,6 +16,9 @@ import (
 	"topside/internal/privatefile"
 )
 
+// longestName is what file systems allow the name of a file, in bytes.
+const longestName = 255
+
 // UsageError is a call that cannot work as it was made; the text is the contract's (sections 5.7 to 5.10).
 type UsageError struct{ Text string }
 
@@ -45,13 +48,17 @@ func (s *Session) checkpointPath(what, label string) (string, error) {
 	if err := CheckLabel(label); err != nil {
 		return "", err
 	}
+	name := label + s.o.Language.Capabilities().Extension
+	if len(name) > longestName {
+		return "", usage("label is too long: its file's name would have %d bytes, and %d are allowed", len(name), longestName)
+	}
 	if !s.log.Enabled() {
 		return "", usage("%s requires phrase logging (TOPUP_LOG is off)", what)
 	}
 	if s.o.CheckpointDir == "" {
 		return "", usage("%s disabled (TOPUP_CHECKPOINT_DIR=off)", what)
 	}
-	return filepath.Join(s.o.CheckpointDir, label+s.o.Language.Capabilities().Extension), nil
+	return filepath.Join(s.o.CheckpointDir, name), nil
 }
 
 // Previous is the label of the history before this one, wherever nobody saved a checkpoint under it: the log that the

@@ -674,10 +674,18 @@ func TestCheckpoints(t *testing.T) {
 		"": "label must be non-empty", "../etc": "label must not start with '.'", "a/b": "label may only contain [A-Za-z0-9._-]",
 		".hidden": "label must not start with '.'", "foo..bar": "label must not contain '..'", "a b": "label may only contain [A-Za-z0-9._-]",
 		"a\x00": "label may only contain [A-Za-z0-9._-]", "nosuch": "no such checkpoint: nosuch",
+		strings.Repeat("x", 300): "label is too long: its file's name would have 303 bytes, and 255 are allowed",
 	} {
 		if _, err := w.Restore(w.ctx, label); err == nil || err.Error() != want {
 			t.Errorf("%q: %v", label, err)
 		}
+	}
+	long := strings.Repeat("x", 252)
+	if _, err := w.Checkpoint(w.ctx, long); err != nil {
+		t.Errorf("the longest name of a file: %v", err)
+	}
+	if _, err := w.Restore(w.ctx, long); err != nil {
+		t.Error(err)
 	}
 	w = open(t, func(o *Options) { o.LogPath = "" })
 	if _, err := w.Checkpoint(w.ctx, "x"); err == nil || err.Error() != "checkpoint requires phrase logging (TOPUP_LOG is off)" {
