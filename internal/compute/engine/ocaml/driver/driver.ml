@@ -479,7 +479,7 @@ let know_native text =
   if not native then text
   else
     replaced "(Gc.get ()).Gc.stack_limit = 0" "Sys.backend_type = Sys.Native" text
-    |> replaced "exec_test \"Topfind.reset;;\"" "false"
+    |> replaced "exec_test \"Topfind.reset;;\"" "ignore exec_test; false"
 
 (* load_findlib makes findlib's directives known, without leaving the names its start file defines. *)
 let load_findlib () =
@@ -768,6 +768,15 @@ let guarded f =
       running := false;
       Some (failure_of_exn e)
 
+(* keep_children: a native phrase is made by programs, and a process that ignores its children never learns how they
+   ended. *)
+let keep_children () =
+  if native then
+    match Sys.signal Sys.sigchld Sys.Signal_default with
+    | Sys.Signal_handle _ as own -> set_signal Sys.sigchld own
+    | _ -> ()
+    | exception _ -> ()
+
 let evaluate request f =
   last_value := None;
   last_type := None;
@@ -777,6 +786,7 @@ let evaluate request f =
   (* Every warning but the first of a process is preceded by an empty line; each evaluation starts anew. *)
   Location.reset ();
   watch_interrupts ();
+  keep_children ();
   let failure = guarded f in
   let value = ref N and ty = ref N in
   let failure2 =
@@ -1025,13 +1035,15 @@ let fork_apart () =
       match Unix.fork () with
       | exception _ -> die ()
       | 0 ->
+          (* Its number is told once it has left the group, whose end it must survive. *)
+          (try
+             ignore (Unix.setsid ());
+             write_fully w (Bytes.of_string (Printf.sprintf "%08d" (Unix.getpid ()))) 0 8
+           with _ -> die ());
           Unix.close r;
           Unix.close w;
-          (try ignore (Unix.setsid ()) with _ -> ());
           0
-      | pid ->
-          (try write_fully w (Bytes.of_string (Printf.sprintf "%08d" pid)) 0 8 with _ -> ());
-          die ())
+      | _ -> die ())
   | between ->
       Unix.close w;
       let number = Bytes.create 8 in
