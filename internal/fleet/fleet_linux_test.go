@@ -350,7 +350,7 @@ func TestAnInstallationEndsThePause(t *testing.T) {
 	if err := f.Refresh(); err != nil || l.State().RetryIn != 0 {
 		t.Errorf("still a pause of %v, %v", l.State().RetryIn, err)
 	}
-	if _, err := f.Call(ctx, "alpha", "ping", nil); err != nil {
+	if _, err := f.Call(ctx, "alpha", "echo", json.RawMessage(`[1]`)); err != nil {
 		t.Error(err)
 	}
 }
