@@ -33,7 +33,8 @@ func TestShims(t *testing.T) {
 	for version, want := range map[string][]string{
 		"4.08.1":        {"init_path false", "Env.lookup_value lid env"},
 		"4.09.0":        {"init_path ()", "Env.lookup_value lid env"},
-		"4.13.1":        {"init_path ()", "Env.find_value_by_name", "!Toploop.print_out_type ppf t"},
+		"4.11.1":        {"Hashtbl.mem Toploop.directive_table", "Env.summary env"},
+		"4.13.1":        {"Toploop.get_directive", "Env.fold_values", "init_path ()", "Env.find_value_by_name", "!Toploop.print_out_type ppf t"},
 		"4.14.2":        {"linked = []"},
 		"5.0.0":         {`linked = ["+unix"]`},
 		"5.2.0":         {"!Toploop.print_out_type ppf t", `"%t" p`},

@@ -40,6 +40,9 @@ var oldest = release{4, 8}
 //	text            a message of a report: a printer for Format, for Format_doc from 5.3
 //	print_out_type  prints on Format_doc from 5.3
 //	find_value      Env.find_value_by_name from 4.10
+//	is_directive    Toploop.get_directive from 4.13, a table before
+//	fold_values     Env.fold_values, which 4.11 has not: before 4.13 the summary of the environment, without
+//	                what was opened. All its constructors but the first begin with what is left.
 //	linked          the folders of the libraries in the driver: unix has its own from 5.0
 func shim(r release) string {
 	initPath := "Compmisc.init_path ()"
@@ -56,6 +59,19 @@ func shim(r release) string {
 	if r.before(4, 10) {
 		find = "Env.lookup_value lid env"
 	}
+	directive := "Toploop.get_directive name <> None"
+	fold := "Env.fold_values f None env acc"
+	if r.before(4, 13) {
+		fold = `
+  let rec each summary acc =
+    match summary with
+    | Env.Env_empty -> acc
+    | Env.Env_value (rest, id, vd) -> each rest (f (Ident.name id) (Path.Pident id) vd acc)
+    | other -> each (Obj.obj (Obj.field (Obj.repr other) 0)) acc
+  in
+  each (Env.summary env) acc`
+		directive = "Hashtbl.mem Toploop.directive_table name"
+	}
 	linked := "[]"
 	if !r.before(5, 0) {
 		linked = `["+unix"]`
@@ -64,6 +80,8 @@ func shim(r release) string {
 let text p = %s
 let print_out_type ppf t = %s
 let find_value lid env = %s
+let is_directive name = %s
+let fold_values f env acc = %s
 let linked = %s
-`, initPath, text, printType, find, linked)
+`, initPath, text, printType, find, directive, fold, linked)
 }

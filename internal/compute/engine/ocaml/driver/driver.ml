@@ -661,7 +661,7 @@ and directive d phr =
   | ("load" | "load_rec"), Some (Parsetree.Pdir_string file) when Filename.basename file = "unix.cma" -> None
   | _ -> (
       let ready =
-        if List.mem name findlib_directives && Toploop.get_directive name = None then load_findlib () else None
+        if List.mem name findlib_directives && not (Shim.is_directive name) then load_findlib () else None
       in
       match ready with
       | Some f -> Some f
@@ -877,7 +877,7 @@ let env request =
   let found = ref [] in
   let failure =
     guarded (fun () ->
-        Env.fold_values
+        Shim.fold_values
           (fun name path vd () ->
             if
               (not (Hashtbl.mem seen name))
@@ -891,7 +891,7 @@ let env request =
                   found := binding name env path vd :: !found
               | _ -> ()
               | exception Not_found -> ())
-          None env ();
+          env ();
         None)
   in
   flush_output ();
