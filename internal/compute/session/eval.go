@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -151,8 +152,12 @@ func (s *Session) perform(ctx context.Context, r Request, do performer, keep fun
 	if err == nil && r.batch != nil {
 		o.endAt(reply, r.batch.Running())
 	}
-	result.Stdout, result.Stderr, result.Order = o.collect(s)
 	var death *engine.Death
+	var last string
+	if errors.As(err, &death) {
+		last = o.epitaph(s.o.Language)
+	}
+	result.Stdout, result.Stderr, result.Order = o.collect(s)
 	switch {
 	case err == nil:
 		if n := len(reply.Phrases); n > 0 && reply.Failure == nil && call.Forced {
@@ -177,8 +182,10 @@ func (s *Session) perform(ctx context.Context, r Request, do performer, keep fun
 		if reply.Failure != nil {
 			result.Err = s.failure(reply.Failure, call.Cause, r.Source)
 		}
-	case errors.As(err, &death):
-		result.Err = deathError(death)
+	case death != nil:
+		if result.Err = deathError(death); last != "" && death.Cause == engine.None {
+			result.Err.Message = last
+		}
 		rec, err := s.recoverFrom(ctx, death)
 		var cut *InterruptedError
 		if errors.As(err, &cut) {
@@ -253,6 +260,38 @@ func deathError(d *engine.Death) *Error {
 		e.Message = "evaluation stopped: it had more processes than a session may have"
 	}
 	return e
+}
+
+// A mourned language has children that write of themselves to standard error when they die. Epitaph finds where that
+// begins and says in a sentence what happened; it is "" where they did not.
+type mourned interface {
+	Epitaph(stderr string) (message string, begins int)
+}
+
+// epitaphBytes is more than such a text has.
+const epitaphBytes = 256 << 10
+
+// epitaph leaves out of the call's output what the child wrote of itself, and returns what it meant.
+func (o *output) epitaph(l engine.Language) string {
+	m, ok := l.(mourned)
+	if !ok {
+		return ""
+	}
+	size := o.c.Err.Size()
+	from := max(o.errStart, size-epitaphBytes)
+	message, begins := m.Epitaph(string(o.c.Err.Text(from, size)))
+	if message == "" {
+		return ""
+	}
+	o.errEnd = from + int64(begins)
+	for i, s := range o.spans {
+		if s.Stderr {
+			o.spans[i].From, o.spans[i].To = min(s.From, o.errEnd-o.errStart), min(s.To, o.errEnd-o.errStart)
+		}
+	}
+	o.spans = slices.DeleteFunc(o.spans, func(s Span) bool { return s.From == s.To })
+	o.errLast = min(o.errLast, o.errEnd)
+	return message
 }
 
 // evalName is the file name of source given to Eval.

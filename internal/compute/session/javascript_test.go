@@ -32,6 +32,13 @@ func TestJavaScript(t *testing.T) {
 	if got := w.value("kept + n"); got != "47" {
 		t.Error(got)
 	}
+	r = w.eval("console.error('mine'); 1n << (1n << 38n)")
+	if r.Err == nil || r.Err.Message != "the engine's process ended: out of memory" || r.Stderr.Head != "mine\n" || r.Recovery == nil {
+		t.Errorf("%+v %+v %q", r.Err, r.Recovery, r.Stderr.Head)
+	}
+	if r = w.eval("kept + n"); r.LateStderr.Head != "" || r.Value == nil || r.Value.Head != "47" {
+		t.Errorf("%+v %q", r.Value, r.LateStderr.Head)
+	}
 	before := w.Log().Len()
 	if w.value("kept"); w.Log().Len() != before {
 		t.Errorf("a query is in the log: %q", w.log())

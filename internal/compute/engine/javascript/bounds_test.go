@@ -65,8 +65,15 @@ func TestOneAllocation(t *testing.T) {
 		"'x'.padStart(1e12)": "Invalid string length", "'x'.padEnd(1e12, 'yz')": "Invalid string length",
 		"'x'.repeat(-1)": "RangeError", "String.prototype.repeat.call(null, 2)": "TypeError",
 	} {
-		if r, _ := w.eval(source); r.Failure == nil || !strings.Contains(r.Failure.Message, want) {
+		r, _ := w.eval(source)
+		if r.Failure == nil || !strings.Contains(r.Failure.Message, want) {
 			t.Errorf("%s: %+v", source, r.Failure)
+			continue
+		}
+		for _, l := range r.Failure.Backtrace {
+			if l.File == "bounds.js" {
+				t.Errorf("%s: the backtrace has %+v", source, l)
+			}
 		}
 	}
 	for source, want := range map[string]string{
