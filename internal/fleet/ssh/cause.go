@@ -105,9 +105,11 @@ func (e *Error) removal() string {
 
 var (
 	advice = regexp.MustCompile(`(?m)^\s*(ssh-keygen -f "[^"\n]*" -R "[^"\n]*")\s*$`)
+	// refusedChannel is what ssh says of a channel that sshd did not open.
+	refusedChannel = regexp.MustCompile(`channel \d+: open failed`)
 	// alarm is what ssh says of a changed key beside what it found: the cause says it
-	// in fewer words.
-	alarm = regexp.MustCompile(`(?m)^(@.*@?|IT IS POSSIBLE .*|Someone could be .*|It is also possible .*|Please contact .*|Add correct host key .*)$`)
+	// in fewer words. So is that a socket is not there, as long as it is waited for.
+	alarm = regexp.MustCompile(`(?m)^(@.*@?|IT IS POSSIBLE .*|Someone could be .*|It is also possible .*|Please contact .*|Add correct host key .*|channel \d+: open failed.*)$`)
 )
 
 func oneLine(s string) string {
@@ -128,7 +130,7 @@ var signs = []struct {
 	{TimedOut, regexp.MustCompile(`(?i)Connection timed out|Operation timed out|timed out during banner|Connection to .* timed out`)},
 	{Lost, regexp.MustCompile(`(?i)Timeout, server .* not responding|Connection reset|Broken pipe|Connection closed by|closed by remote host|client_loop`)},
 	{BadConfig, regexp.MustCompile(`(?i)Bad configuration option|Can't open user config file|terminating, .* bad configuration|Bad owner or permissions|unknown option|illegal option`)},
-	{ForwardRefused, regexp.MustCompile(`(?i)forwarding failed|cannot listen to|forward.* request failed|open failed`)},
+	{ForwardRefused, regexp.MustCompile(`(?i)forwarding failed|cannot listen to|forward.* request failed`)},
 	{TooOld, regexp.MustCompile(`(?i)unknown command[^\n]*fleet-relay|no command[^\n]*fleet-relay`)},
 	{CommandNotFound, regexp.MustCompile(`(?i)(topside|topup)[^\n]*(command )?not found|not found[^\n]*(topside|topup)|Unknown command[^\n]*(topside|topup)`)},
 }

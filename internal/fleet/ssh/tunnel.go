@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"topside/internal/fleet/frame"
@@ -54,7 +55,10 @@ func (d Dialer) tunnel(ctx context.Context, home string) (*Conn, error) {
 		return nil, err
 	}
 	local := filepath.Join(dir, folderSocket)
-	p, err := d.Start(d.Host, []string{"-o", "ExitOnForwardFailure=yes", "-L", local + ":" + remote}, Shell(tunnelScript(remote)), false)
+	client := d.Client
+	// The first of an option counts. ssh tells of a refused channel at this level only.
+	client.Options = append(slices.Clone(client.Options), "-o", "LogLevel=INFO")
+	p, err := client.Start(d.Host, []string{"-o", "ExitOnForwardFailure=yes", "-L", local + ":" + remote}, Shell(tunnelScript(remote)), false)
 	if err != nil {
 		remove()
 		return nil, err
@@ -121,9 +125,18 @@ func (d Dialer) attempts(ctx context.Context, p *Process, local string) (*Conn, 
 			if last == nil {
 				last = ctx.Err()
 			}
-			return nil, fmt.Errorf("timed out waiting for daemon (last: %w)%s", last, soFar(p, nil))
+			return nil, fmt.Errorf("timed out waiting for daemon (last: %w)%s%s", last, soFar(p, nil), unopened(p))
 		}
 	}
+}
+
+// unopened says what it may mean that sshd opened no channel to the socket: it gives
+// the same answer where it may not as where there is none.
+func unopened(p *Process) string {
+	if !refusedChannel.MatchString(p.Stderr()) {
+		return ""
+	}
+	return "; sshd opened no channel to the socket: topup over there has not made it, or sshd does not forward sockets (AllowStreamLocalForwarding, DisableForwarding)"
 }
 
 func (d Dialer) attempt(ctx context.Context, local string) (*Conn, error) {
