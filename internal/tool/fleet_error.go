@@ -101,7 +101,7 @@ func (h *Hosts) farError(tool, name string, err error) error {
 	case errors.As(err, &stopped):
 		return &FleetError{"broken", says, "call again with the same arguments"}
 	case errors.As(err, &failed):
-		return h.fileError(name, failed)
+		return h.fileError(name, failed, transfer.IsLocal(err))
 	case errors.As(err, &broken):
 		return &FleetError{"broken", says, brokenHint(tool, name, broken)}
 	case errors.As(err, &connect):
@@ -187,7 +187,7 @@ func connectHint(name string, e *link.ConnectError) string {
 }
 
 // fileError is the refusal of a transfer, by either side.
-func (h *Hosts) fileError(name string, f *frame.Failure) error {
+func (h *Hosts) fileError(name string, f *frame.Failure, local bool) error {
 	says := line(f.Text)
 	switch f.Kind {
 	case "incompatible":
@@ -197,6 +197,9 @@ func (h *Hosts) fileError(name string, f *frame.Failure) error {
 	case transfer.Exists:
 		return &FleetError{"exists", says, "overwrite=true replaces it"}
 	case transfer.Missing, transfer.NotFile, transfer.NotFolder, transfer.Invalid, transfer.Outside:
+		if local {
+			return &FleetError{strings.ReplaceAll(f.Kind, "-", "_"), says, "local_path belongs to this machine: absolute, or with ~ for the home here"}
+		}
 		return &FleetError{strings.ReplaceAll(f.Kind, "-", "_"), says, "remote paths belong to the host: absolute, or with ~ for the home there"}
 	case transfer.Full:
 		return &FleetError{"full", says, "make room; what was there is as it was"}

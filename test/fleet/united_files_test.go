@@ -118,6 +118,11 @@ func TestFilesAcross(t *testing.T) {
 	// What cannot be read is left out, and nobody can overlook it.
 	fails(t, s, "push_file", bed.Arguments{"host": "alpha", "local_path": "/proc/sys/kernel/random", "remote_path": "~/random"}, "incomplete", "left out", "boot_id", "file of the kernel")
 
+	// The hint is about the side whose path it was.
+	fails(t, s, "push_file", bed.Arguments{"host": "alpha", "local_path": "/nope"}, "missing", "local_path belongs to this machine")
+	fails(t, s, "push_file", bed.Arguments{"host": "alpha", "local_path": "/dev/null"}, "not_file", "local_path belongs to this machine")
+	fails(t, s, "pull_file", bed.Arguments{"host": "alpha", "remote_path": "/nope"}, "missing", "remote paths belong to the host")
+
 	// Refusals.
 	for _, c := range []struct {
 		tool string

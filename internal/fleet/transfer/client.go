@@ -195,11 +195,11 @@ const DefaultRemote = "~/.topside/xfer"
 func Push(ctx context.Context, p Peer, local, remote string, o Options) (Result, error) {
 	abs, err := Expand(local)
 	if err != nil {
-		return Result{}, err
+		return Result{}, localError{err}
 	}
 	info, err := os.Stat(abs)
 	if err != nil {
-		return Result{}, failure(abs, err)
+		return Result{}, localError{failure(abs, err)}
 	}
 	if remote == "" {
 		remote = path.Join(DefaultRemote, filepath.Base(abs))
@@ -233,7 +233,7 @@ func intoFolder(ctx context.Context, p Peer, remote, base string, o Options) (st
 func pushFile(ctx context.Context, p Peer, root *os.Root, name, shown string, a writeArgs, o Options, m *meter) (Result, error) {
 	src, err := openSource(root, name, shown)
 	if err != nil {
-		return Result{}, ofSource(err)
+		return Result{}, ofSource(localError{err})
 	}
 	defer src.f.Close()
 	a.Size, a.Mode = src.size, uint32(src.mode)
@@ -413,7 +413,7 @@ func Pull(ctx context.Context, p Peer, remote, local, dir string, o Options) (Re
 	}
 	abs, err := Expand(local)
 	if err != nil {
-		return Result{}, err
+		return Result{}, localError{err}
 	}
 	var st statOK
 	err = retrying(ctx, p, o.Attempts, func() int64 { return 0 }, func(ctx context.Context, s Session) error {

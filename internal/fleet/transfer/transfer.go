@@ -215,6 +215,17 @@ type sourceError struct{ error }
 
 func (e sourceError) Unwrap() error { return e.error }
 
+// localError is a failure about a path of this machine.
+type localError struct{ error }
+
+func (e localError) Unwrap() error { return e.error }
+
+// IsLocal reports whether a failure is known to be about a path of this machine.
+func IsLocal(err error) bool {
+	var l localError
+	return errors.As(err, &l)
+}
+
 // ofSource marks an error as the source's; nil stays nil.
 func ofSource(err error) error {
 	if err == nil {
