@@ -51,7 +51,7 @@ func golden(t *testing.T, name string, raw json.RawMessage) {
 // about four.
 const toolsBudget = 20_000
 
-var toolsetBudgets = map[string]int{tool.See: 7000, tool.Steer: 3450, tool.Compute: 7500}
+var toolsetBudgets = map[string]int{tool.See: 7000, tool.Steer: 3550, tool.Compute: 7500}
 
 // hosts are those of a fleet that has none, but allows those that match.
 func hosts(t testing.TB, allow ...string) *tool.Hosts {

@@ -96,20 +96,20 @@ func SteerTools(o SteerOptions) []*Tool {
 			Description: "Set limits, 0 to 100; a crossing becomes an alert.",
 			Input:       thresholdProperties(),
 			Annotations: Annotations{Idempotent: true},
-			Output:      resultOf(), Handler: s.setThresholds,
+			Output:      resultOf(typed("limits", Object)), Handler: s.setThresholds,
 		},
 		{
 			Name:        "config_get",
 			Description: "Theme, layout and interval of topside top.",
 			Annotations: Annotations{ReadOnly: true},
-			Output:      resultOf(), Handler: s.configuration,
+			Output:      resultOf(typed("theme", String)), Handler: s.configuration,
 		},
 		{
 			Name:        "config_set",
 			Description: "Change them, in running views too.",
 			Input:       []Property{{Name: "interval_ms", Type: Integer}, text("theme"), text("layout")},
 			Annotations: Annotations{Idempotent: true},
-			Output:      resultOf(), Handler: s.configure,
+			Output:      resultOf(typed("set", Boolean)), Handler: s.configure,
 		},
 	}
 	for _, t := range tools {
