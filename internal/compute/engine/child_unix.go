@@ -28,7 +28,6 @@ type Child struct {
 	request, reply, wake, rewind *os.File
 	in                           frames
 	ending                       []int // processes that a reset has killed
-	retired                      []int // the last keepers that others have followed
 	buf                          []byte
 
 	mu     sync.Mutex
@@ -558,9 +557,6 @@ func (c *Child) takeOver(d *Death) {
 	c.pid = keeper
 	c.groups = append(c.groups, keeper)
 	c.mu.Unlock()
-	// An earlier keeper that is just being killed could take the call with it.
-	awaitDeath(c.retired)
-	c.retired = nil
 	theGuardian.add(group(keeper))
 	theReaper.start(keeper, c.onExit)
 	if c.kin.cell.holds() {
@@ -627,7 +623,6 @@ func (c *Child) heed(d Dict) {
 	switch d.Text("op") {
 	case "keeper":
 		c.mu.Lock()
-		c.retired = append(c.retired[max(0, len(c.retired)-3):], c.keeper)
 		c.keeper, c.seq = int(d.Int("pid")), uint64(d.Int("seq"))
 		c.mu.Unlock()
 	case "origin":

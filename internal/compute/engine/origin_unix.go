@@ -3,7 +3,6 @@
 package engine
 
 import (
-	"slices"
 	"syscall"
 	"time"
 )
@@ -69,18 +68,12 @@ func (c *Child) awaitEnd() {
 	if len(c.ending) == 0 {
 		return
 	}
-	awaitDeath(c.ending)
-	c.ending = nil
-	c.forgetEmptyGroups()
-}
-
-// awaitDeath waits until killed processes run no more.
-func awaitDeath(pids []int) {
-	runs := func(pid int) bool { return pid > 0 && syscall.Kill(pid, 0) == nil && !isZombie(pid) }
-	for end := time.Now().Add(endWithin); slices.ContainsFunc(pids, runs) && time.Now().Before(end); {
+	for end := time.Now().Add(endWithin); anyAlive(c.ending...) && time.Now().Before(end); {
 		theReaper.sweep()
 		time.Sleep(20 * time.Microsecond)
 	}
+	c.ending = nil
+	c.forgetEmptyGroups()
 }
 
 // originWithin bounds the wait for a process that was asked for and is just being forked.

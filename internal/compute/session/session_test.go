@@ -1,3 +1,5 @@
+//go:build unix
+
 package session
 
 import (
@@ -433,29 +435,6 @@ func TestFork(t *testing.T) {
 		t.Errorf("%+v %+v", r.Value, r.Err)
 	}
 	if got := w.value("1+1;;"); got != "2" {
-		t.Error(got)
-	}
-}
-
-// TestWaitForAll: the session's code may wait for all its children: those that wait to take over are none.
-func TestWaitForAll(t *testing.T) {
-	w := open(t, nil)
-	w.eval("let r = ref 1;;")
-	w.eval("r := Unix.getpid () * 0 + 2;;")
-	settle()
-	const all = "let rec all n = match Unix.wait () with _ -> all (n + 1) | exception Unix.Unix_error (Unix.ECHILD, _, _) -> n in"
-	for source, want := range map[string]string{
-		all + " all 0;;": "0",
-		"let () = if Unix.fork () = 0 then Unix._exit 0;; " + all + " all 0;;": "1",
-	} {
-		if r, err := w.Eval(w.ctx, Request{Source: source, Timeout: 2 * time.Second}); err != nil || head(r.Value, "") != want {
-			t.Errorf("%s: %v %+v %+v", source, err, r.Value, r.Err)
-		}
-	}
-	if r := w.eval("exit 3;;"); r.Recovery == nil || r.Recovery.By != ByKeeper {
-		t.Errorf("%+v", r.Recovery)
-	}
-	if got := w.value("!r;;"); got != "2" {
 		t.Error(got)
 	}
 }

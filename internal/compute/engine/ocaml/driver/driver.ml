@@ -1014,43 +1014,16 @@ let rec reap pid =
   | exception Unix.Unix_error (Unix.EINTR, _, _) -> reap pid
   | exception _ -> ()
 
-let drop pid = if pid > 0 then try Unix.kill pid Sys.sigkill with _ -> ()
+let drop pid =
+  if pid > 0 then begin
+    (try Unix.kill pid Sys.sigkill with _ -> ());
+    reap pid
+  end
 
 let drop_keeper () =
   let pid = !keeper in
   keeper := 0;
   drop pid
-
-(* fork_apart forks a process that is no child of this one: the session's code may wait for all its children, and must
-   not wait for those that wait themselves. The process in between ends at once, and the server adopts the other, ends
-   it with the session and collects it. *)
-let fork_apart () =
-  let r, w = Unix.pipe ~cloexec:true () in
-  match Unix.fork () with
-  | exception e ->
-      Unix.close r;
-      Unix.close w;
-      raise e
-  | 0 -> (
-      match Unix.fork () with
-      | exception _ -> die ()
-      | 0 ->
-          (* Its number is told once it has left the group, whose end it must survive. *)
-          (try
-             ignore (Unix.setsid ());
-             write_fully w (Bytes.of_string (Printf.sprintf "%08d" (Unix.getpid ()))) 0 8
-           with _ -> die ());
-          Unix.close r;
-          Unix.close w;
-          0
-      | _ -> die ())
-  | between ->
-      Unix.close w;
-      let number = Bytes.create 8 in
-      let pid = match read_fully r number 0 8 with () -> int_of_string (Bytes.to_string number) | exception _ -> 0 in
-      Unix.close r;
-      reap between;
-      if pid = 0 then failwith "no process" else pid
 
 let ready t =
   match Unix.select [ requests ] [] [] t with
@@ -1096,11 +1069,12 @@ let fork_keeper () =
     let old = !keeper in
     Gc.minor ();
     let t0 = Unix.gettimeofday () in
-    match fork_apart () with
+    match Unix.fork () with
     | exception _ ->
         drop_keeper ();
         keepers_wanted := false
     | 0 ->
+        (try ignore (Unix.setsid ()) with _ -> ());
         keeper := 0;
         wait_for_call wakeup;
         forget_requests ();
@@ -1119,8 +1093,9 @@ let fork_keeper () =
         cost := 0.;
         send (D [ ("op", S "keeper"); ("engine", I !owner); ("pid", I pid); ("seq", I !seq) ]);
         (* There is always one: the old one ends when the server knows the new one. *)
-        drop old;
-        own_pages ()
+        if old > 0 then (try Unix.kill old Sys.sigkill with _ -> ());
+        own_pages ();
+        if old > 0 then reap old
   end
   else stale := false
 
@@ -1145,9 +1120,10 @@ let rec keep_origin () =
   let tell pid = send (D [ ("op", S "origin"); ("engine", I !owner); ("pid", I pid) ]) in
   if not !keepers_wanted then tell 0
   else
-    match fork_apart () with
+    match Unix.fork () with
     | exception _ -> tell 0
     | 0 ->
+        (try ignore (Unix.setsid ()) with _ -> ());
         wait_for_call rewind;
         forget_requests ();
         owner := Unix.getpid ();
