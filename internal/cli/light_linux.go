@@ -18,26 +18,31 @@ import (
 	"topside/internal/see/proc"
 )
 
-const (
-	// settled is when a server has started: its client has asked for the tools.
-	settled = 2 * time.Second
-	// lightEvery is how often pages are let go of that were needed once.
-	lightEvery = 5 * time.Minute
-)
+// pauses are between the times at which a young server lets go of pages: when it has
+// answered its first calls, when its client has asked for the tools, and after what
+// came next. Then it does so from time to time.
+var pauses = []time.Duration{300 * time.Millisecond, 1700 * time.Millisecond, 8 * time.Second, 50 * time.Second}
+
+// lightEvery is how often pages are let go of that were needed once.
+const lightEvery = 5 * time.Minute
 
 // stayLight lets go of the program's pages until ctx is done.
 func stayLight(ctx context.Context) {
 	go func() {
-		timer := time.NewTimer(settled)
+		timer := time.NewTimer(pauses[0])
 		defer timer.Stop()
-		for {
+		for n := 1; ; n++ {
 			select {
 			case <-ctx.Done():
 				return
 			case <-timer.C:
 			}
 			letGo()
-			timer.Reset(lightEvery)
+			if n < len(pauses) {
+				timer.Reset(pauses[n])
+			} else {
+				timer.Reset(lightEvery)
+			}
 		}
 	}()
 }
