@@ -290,7 +290,7 @@ func TestTimeouts(t *testing.T) {
 }
 
 // settle gives the child the moment of quiet in which it forks its keeper.
-func settle() { time.Sleep(150 * time.Millisecond) }
+func settle() { time.Sleep(300 * time.Millisecond) }
 
 func TestCancel(t *testing.T) {
 	w := open(t, nil)

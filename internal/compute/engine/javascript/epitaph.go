@@ -16,7 +16,7 @@ func (l *Language) Epitaph(stderr string) (message string, begins int) {
 		return "", 0
 	}
 	reason := stderr[at[2]:at[3]]
-	if strings.Contains(stderr[at[0]:at[1]], "cannot allocate") || strings.Contains(reason, "out of memory") {
+	if strings.Contains(stderr[at[0]:at[1]], "cannot allocate") || strings.Contains(reason, "out of memory") || strings.Contains(reason, "address space") {
 		reason = "out of memory"
 	}
 	return "the engine's process ended: " + reason, at[0]

@@ -10,6 +10,7 @@ func TestEpitaph(t *testing.T) {
 		{"", "runtime: out of memory: cannot allocate 8002732032-byte block (905510912 in use)\nfatal error: out of memory\n" + trace, "the engine's process ended: out of memory"},
 		{"mine\n", "fatal error: runtime: cannot allocate memory\n" + trace, "the engine's process ended: out of memory"},
 		{"", "runtime: goroutine stack exceeds 1000000000-byte limit\nruntime: sp=0x1 stack=[0x1, 0x2]\nfatal error: stack overflow\n\nruntime stack:\n", "the engine's process ended: stack overflow"},
+		{"", "fatal error: too many address space collisions for -race mode\n" + trace, "the engine's process ended: out of memory"},
 		{"é\n", "panic: assignment to nil\n" + trace, "the engine's process ended: assignment to nil"},
 		{"fatal error: mine\npanic: mine\n", "", ""},
 		{"", "", ""},
