@@ -16,7 +16,7 @@ var newSetuid = Rule{
 	Asks:       "Does somebody use a setuid file that no package ships as one?",
 	Evidence:   "The executable of a running process is setuid root, and no package owns it; or a shell, an interpreter or a tool that reads and writes files is setuid, whoever owns it. Critical when it lies outside of where administrators install programs.",
 	Silent:     "The setuid programs of packages; setuid files of other users than root; containers.",
-	Limits:     "A file is looked at while a process runs it. File capabilities are left to privilege_escalation.",
+	Limits:     "A file is looked at while a process runs it. File capabilities are left to privilege_escalation, which also judges the process that such a file has raised: one alert is of the file, the other of who gained by it.",
 	static:     judgeSetuid,
 }
 
