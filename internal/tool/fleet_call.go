@@ -20,6 +20,7 @@ import (
 	"topside/internal/fleet/host"
 	"topside/internal/fleet/link"
 	"topside/internal/see/plaintext"
+	"topside/internal/steer"
 	"topside/internal/steer/audit"
 	"topside/internal/steer/policy"
 )
@@ -80,26 +81,39 @@ func (r *remote) on(ctx context.Context, t *Tool, call Call, name string, instea
 	if err != nil || question != nil {
 		return Result{Question: question}, err
 	}
-	written := r.judge != nil && t.Toolset == Steer && !reads
-	entry := audit.Entry{
-		Stage: "decided", Tool: t.Name, Host: name, Client: call.Client, PID: pidOf(call), Signal: signal,
+	do := func() (Result, error) {
+		result, err := r.collectOrCall(ctx, t, call, name, arguments, begun)
+		if q := result.Question; q != nil {
+			err = r.pass(q, word, binding)
+		}
+		return result, err
+	}
+	if t.Toolset != Steer || reads {
+		return do()
+	}
+	return writtenDown(r.judge, audit.Entry{
+		Tool: t.Name, Host: name, Client: call.Client, PID: pidOf(call), Signal: signal,
 		Verdict: string(word.Verdict), PolicyLine: word.Line, Confirmed: word.Verdict == policy.Confirm,
+	}, do, outcomeOf)
+}
+
+// writtenDown makes a change elsewhere between two lines of the audit log; outcome is
+// what the second says of it. What cannot be written down is not made. Without a judge
+// there is no log.
+func writtenDown[T any](judge *steer.Elsewhere, entry audit.Entry, do func() (T, error), outcome func(T, error) (string, string)) (T, error) {
+	if judge == nil {
+		return do()
 	}
-	if written {
-		if err := r.judge.Write(entry); err != nil {
-			return Result{}, &FleetError{"audit_failed", line(err.Error()) + "; nothing was done", "make the audit log of this machine writable"}
-		}
+	entry.Stage = "decided"
+	if err := judge.Write(entry); err != nil {
+		var none T
+		return none, &FleetError{"audit_failed", line(err.Error()) + "; nothing was done", "make the audit log of this machine writable"}
 	}
-	result, err := r.collectOrCall(ctx, t, call, name, arguments, begun)
-	if q := result.Question; q != nil {
-		err = r.pass(q, word, binding)
-	}
-	if written {
-		entry.Stage = "done"
-		entry.Outcome, entry.Reason = outcomeOf(result, err)
-		if werr := r.judge.Write(entry); werr != nil && err == nil {
-			err = &FleetError{"audit_failed", "it was done, but " + line(werr.Error()), ""}
-		}
+	result, err := do()
+	entry.Stage = "done"
+	entry.Outcome, entry.Reason = outcome(result, err)
+	if werr := judge.Write(entry); werr != nil && err == nil {
+		err = &FleetError{"audit_failed", "it was done, but " + line(werr.Error()), ""}
 	}
 	return result, err
 }

@@ -94,7 +94,7 @@ func (h *Hosts) move(ctx context.Context, call Call, reads bool, do func(context
 	}
 	_ = h.fleet.Refresh() // one that cannot be read leaves what is known
 	entry := audit.Entry{
-		Stage: "decided", Tool: tool, Host: name, Client: call.Client, Verdict: string(policy.Allow),
+		Tool: tool, Host: name, Client: call.Client, Verdict: string(policy.Allow),
 		Local: call.Text("local_path"), Remote: call.Text("remote_path"),
 	}
 	if err := h.permitFile(tool, name, reads); err != nil {
@@ -104,7 +104,7 @@ func (h *Hosts) move(ctx context.Context, call Call, reads bool, do func(context
 	key := strings.Join([]string{tool, name, call.Text("local_path"), call.Text("remote_path"), fmt.Sprint(o.Overwrite)}, "\x00")
 	m, err := h.begin(key, func(ctx context.Context, m *move) (transfer.Result, error) {
 		o.Progress = func(done, total int64) { m.done.Store(done); m.total.Store(total) }
-		return h.writtenDown(entry, func() (transfer.Result, error) { return do(ctx, name, o) })
+		return writtenDown(h.judge, entry, func() (transfer.Result, error) { return do(ctx, name, o) }, moveOutcome)
 	})
 	if err != nil {
 		return Result{}, err
@@ -118,34 +118,22 @@ func (h *Hosts) refused(entry audit.Entry, err error) error {
 	if h.judge == nil || !errors.As(err, &denied) {
 		return err
 	}
-	entry.Verdict, entry.Reason = string(policy.Deny), line(denied.Why)
+	entry.Stage, entry.Verdict, entry.Reason = "decided", string(policy.Deny), line(denied.Why)
 	if werr := h.judge.Write(entry); werr != nil {
 		return errors.Join(err, werr)
 	}
 	return err
 }
 
-// writtenDown makes a transfer between two lines of the audit log. One that cannot be
-// written down is not made.
-func (h *Hosts) writtenDown(entry audit.Entry, do func() (transfer.Result, error)) (transfer.Result, error) {
-	if h.judge == nil {
-		return do()
-	}
-	if err := h.judge.Write(entry); err != nil {
-		return transfer.Result{}, &FleetError{"audit_failed", line(err.Error()) + "; nothing was done", "make the audit log of this machine writable"}
-	}
-	r, err := do()
-	entry.Stage, entry.Outcome = "done", "done"
+// moveOutcome is what the audit log says of a transfer.
+func moveOutcome(r transfer.Result, err error) (outcome, reason string) {
 	switch {
 	case err != nil:
-		entry.Outcome, entry.Reason = "failed", line(err.Error())
+		return "failed", line(err.Error())
 	case r.Failed > 0:
-		entry.Outcome, entry.Reason = "incomplete", fmt.Sprintf("%d entries could not be read", r.Failed)
+		return "incomplete", fmt.Sprintf("%d entries could not be read", r.Failed)
 	}
-	if werr := h.judge.Write(entry); werr != nil && err == nil {
-		err = &FleetError{"audit_failed", "it was done, but " + line(werr.Error()), ""}
-	}
-	return r, err
+	return "done", ""
 }
 
 // begin returns the transfer with that key; it begins if there is none.
