@@ -176,8 +176,9 @@ func textOf(sent json.RawMessage) (string, bool) {
 
 // spelled gives an enumerated value in the declared spelling.
 func (p *Property) spelled(text string) string {
+	given := strings.TrimSpace(text)
 	for _, e := range p.Enum {
-		if given := strings.TrimSpace(text); strings.EqualFold(e, given) || p.Prefix != "" && strings.EqualFold(p.Prefix+e, given) {
+		if strings.EqualFold(e, given) || p.Prefix != "" && strings.EqualFold(p.Prefix+e, given) {
 			return e
 		}
 	}
