@@ -21,8 +21,7 @@ func RecoverPanics(logger *slog.Logger) mcp.Middleware {
 		return func(ctx context.Context, method string, req mcp.Request) (res mcp.Result, err error) {
 			defer func() {
 				if r := recover(); r != nil {
-					logger.Error("panic in a handler", "method", method, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
-					res, err = nil, panicError(method)
+					res, err = nil, panicked(logger, method, r)
 				}
 			}()
 			return next(ctx, method, req)
@@ -30,7 +29,10 @@ func RecoverPanics(logger *slog.Logger) mcp.Middleware {
 	}
 }
 
-func panicError(method string) *jsonrpc.Error {
+// panicked logs the value of a handler's panic, from the deferred function that
+// recovered it, and returns what the client is told.
+func panicked(logger *slog.Logger, method string, value any) *jsonrpc.Error {
+	logger.Error("panic in a handler", "method", method, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
 	return &jsonrpc.Error{
 		Code:    jsonrpc.CodeInternalError,
 		Message: "internal error: the handler of " + method + " failed unexpectedly; the server goes on",

@@ -3,8 +3,6 @@ package wire
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"runtime/debug"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -48,9 +46,8 @@ func (p *peer) work(job func()) {
 // answered is the response to a call; a panic is an internal error.
 func (p *peer) answered(id jsonrpc.ID, method string, answer func(context.Context) json.RawMessage) (r *jsonrpc.Response) {
 	defer func() {
-		if panicked := recover(); panicked != nil {
-			p.log.Error("panic in a handler", "method", method, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
-			r = &jsonrpc.Response{ID: id, Error: panicError(method)}
+		if value := recover(); value != nil {
+			r = &jsonrpc.Response{ID: id, Error: panicked(p.log, method, value)}
 		}
 	}()
 	return &jsonrpc.Response{ID: id, Result: answer(p.life)}
