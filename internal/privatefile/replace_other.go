@@ -2,13 +2,16 @@
 
 package privatefile
 
-import "os"
+import (
+	"io/fs"
+	"os"
+)
 
-// Replace writes beside the file and renames over it, which these systems do not
+// exchange writes beside the file and renames over it, which these systems do not
 // promise to be atomic after a crash.
-func Replace(path string, data []byte) error {
+func exchange(path string, data []byte, mode fs.FileMode) error {
 	beside := path + ".new"
-	if err := os.WriteFile(beside, data, 0o600); err != nil {
+	if err := os.WriteFile(beside, data, mode); err != nil {
 		return err
 	}
 	return os.Rename(beside, path)

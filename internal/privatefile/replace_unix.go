@@ -3,28 +3,23 @@
 package privatefile
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/google/renameio/v2"
 )
 
-// longestName is what file systems allow a name, in bytes; around is what a pending
-// file has beside the name it will get.
-const (
-	longestName = 255
-	around      = 20
-)
+// around is what a pending file has beside the name it will get, in bytes.
+const around = 20
 
-// Replace writes a file whole, with mode 0600 whatever the file before had:
-// renameio.WriteFile would keep that. What a writer that dies leaves behind is in
-// the same folder.
-func Replace(path string, data []byte) error {
+// exchange leaves renameio.WriteFile aside: it would keep the mode of the file before.
+func exchange(path string, data []byte, mode fs.FileMode) error {
 	pending := path
-	if dir, name := filepath.Split(path); len(name) > longestName-around && len(name) <= longestName {
-		pending = filepath.Join(dir, name[:longestName-around])
+	if dir, name := filepath.Split(path); len(name) > LongestName-around && len(name) <= LongestName {
+		pending = filepath.Join(dir, name[:LongestName-around])
 	}
-	f, err := renameio.NewPendingFile(pending, renameio.WithStaticPermissions(0o600), renameio.WithTempDir(filepath.Dir(path)))
+	f, err := renameio.NewPendingFile(pending, renameio.WithStaticPermissions(mode), renameio.WithTempDir(filepath.Dir(path)))
 	if err != nil {
 		return err
 	}

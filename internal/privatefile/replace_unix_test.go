@@ -13,7 +13,7 @@ import (
 func TestReplace(t *testing.T) {
 	t.Parallel()
 	t.Run("short name", func(t *testing.T) { replace(t, "state.json") })
-	t.Run("longest name", func(t *testing.T) { replace(t, strings.Repeat("x", longestName)) })
+	t.Run("longest name", func(t *testing.T) { replace(t, strings.Repeat("x", LongestName)) })
 }
 
 func replace(t *testing.T, name string) {

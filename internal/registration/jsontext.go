@@ -54,11 +54,7 @@ func (jsonText) put(text []byte, table, name string, members []member) ([]byte, 
 		}
 	}
 	for _, m := range members {
-		encoded, err := encode(m.value)
-		if err != nil {
-			return nil, err
-		}
-		set(object, m.key, hujson.Literal(encoded), 3, unit)
+		set(object, m.key, valueOf(m.value), 3, unit)
 	}
 	return root.Pack(), nil
 }
@@ -89,25 +85,22 @@ func (jsonText) remove(text []byte, table, name string) ([]byte, error) {
 	return root.Pack(), nil
 }
 
-// encode writes a string, or strings on one line.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	list, ok := v.([]string)
-	if !ok {
-		err := e.Encode(v)
-		return bytes.TrimSpace(b.Bytes()), err
-	}
-	items := make([]string, len(list))
-	for i, item := range list {
-		b.Reset()
-		if err := e.Encode(item); err != nil {
-			return nil, err
+// valueOf is a string, or strings on one line.
+func valueOf(v any) hujson.ValueTrimmed {
+	switch v := v.(type) {
+	case []string:
+		list := &hujson.Array{}
+		for i, item := range v {
+			e := hujson.Value{Value: hujson.String(item)}
+			if i > 0 {
+				e.BeforeExtra = hujson.Extra(" ")
+			}
+			list.Elements = append(list.Elements, e)
 		}
-		items[i] = strings.TrimSpace(b.String())
+		return list
+	default:
+		return hujson.String(v.(string))
 	}
-	return []byte("[" + strings.Join(items, ", ") + "]"), nil
 }
 
 // below is the object of a key, made where there is none.

@@ -13,10 +13,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
+
+	"topside/internal/privatefile"
 )
 
 // A Server is what a client shall start.
@@ -248,7 +251,7 @@ func withEntry(before map[string]any, table, name string, members []member) (map
 		entry[m.key] = m.value
 	}
 	servers[name] = entry
-	after := copied(before)
+	after := maps.Clone(before)
 	after[table] = servers
 	return after, nil
 }
@@ -259,17 +262,9 @@ func inner(outer map[string]any, key string) (map[string]any, error) {
 	case nil:
 		return map[string]any{}, nil
 	case map[string]any:
-		return copied(v), nil
+		return maps.Clone(v), nil
 	}
 	return nil, fmt.Errorf("%s is no table there", key)
-}
-
-func copied(m map[string]any) map[string]any {
-	c := make(map[string]any, len(m)+1)
-	for k, v := range m {
-		c[k] = v
-	}
-	return c
 }
 
 // holds reports whether a text means what it shall.
@@ -287,14 +282,14 @@ func (c Client) holds(text []byte, want map[string]any) error {
 // withoutNone is a configuration without a table of no servers, which says nothing.
 func (c Client) withoutNone(whole map[string]any) map[string]any {
 	if servers, ok := whole[c.table].(map[string]any); ok && len(servers) == 0 {
-		whole = copied(whole)
+		whole = maps.Clone(whole)
 		delete(whole, c.table)
 	}
 	return whole
 }
 
 // Write replaces the file, whole or not at all, with the permissions that it has.
-func (c Change) Write() (err error) {
+func (c Change) Write() error {
 	if err := os.MkdirAll(filepath.Dir(c.Path), 0o700); err != nil {
 		return err
 	}
@@ -305,29 +300,7 @@ func (c Change) Write() (err error) {
 	if !bytes.Equal(now, c.Before) {
 		return fmt.Errorf("%s was changed by another program in this moment: try again", c.Path)
 	}
-	f, err := os.CreateTemp(filepath.Dir(c.Path), ".topside-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = f.Close()
-			_ = os.Remove(f.Name())
-		}
-	}()
-	if _, err = f.Write(c.After); err != nil {
-		return err
-	}
-	if err = f.Chmod(c.mode); err != nil {
-		return err
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), c.Path)
+	return privatefile.ReplaceMode(c.Path, c.After, c.mode)
 }
 
 // Find is the client that a word names.

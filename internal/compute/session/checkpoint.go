@@ -16,9 +16,6 @@ import (
 	"topside/internal/privatefile"
 )
 
-// longestName is what file systems allow the name of a file, in bytes.
-const longestName = 255
-
 // UsageError is a call that cannot work as it was made; the text is the contract's (sections 5.7 to 5.10).
 type UsageError struct{ Text string }
 
@@ -49,8 +46,8 @@ func (s *Session) checkpointPath(what, label string) (string, error) {
 		return "", err
 	}
 	name := label + s.o.Language.Capabilities().Extension
-	if len(name) > longestName {
-		return "", usage("label is too long: its file's name would have %d bytes, and %d are allowed", len(name), longestName)
+	if len(name) > privatefile.LongestName {
+		return "", usage("label is too long: its file's name would have %d bytes, and %d are allowed", len(name), privatefile.LongestName)
 	}
 	if !s.log.Enabled() {
 		return "", usage("%s requires phrase logging (TOPUP_LOG is off)", what)
