@@ -33,19 +33,14 @@ func serveHTTP(t *testing.T, env ...string) (s *bed.Server, url string) {
 	home := t.TempDir()
 	env = append([]string{"HOME=" + home, "XDG_CONFIG_HOME=" + home, "XDG_STATE_HOME=" + home}, env...)
 	s = bed.Start(t, []string{"mcp", "--http", "127.0.0.1:0", "--no-engines", "--engine", "javascript"}, bed.Env(env...))
-	deadline := time.Now().Add(bed.Patience)
-	for time.Now().Before(deadline) {
-		if m := servedAt.FindStringSubmatch(s.Stderr()); m != nil {
-			return s, m[1]
+	serves(t, s, "URL", func() bool {
+		m := servedAt.FindStringSubmatch(s.Stderr())
+		if m != nil {
+			url = m[1]
 		}
-		select {
-		case <-s.Ended():
-			t.Fatalf("the server ended: %s", s.Stderr())
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-	t.Fatalf("no URL: %s", s.Stderr())
-	return nil, ""
+		return m != nil
+	})
+	return s, url
 }
 
 // A bearer adds a token, and other headers, to requests.

@@ -24,11 +24,23 @@ import (
 func serveSocket(t *testing.T, args []string, path string) *bed.Server {
 	t.Helper()
 	s := bed.Start(t, append(append([]string{}, args...), "--socket", path))
-	deadline := time.Now().Add(bed.Patience)
-	for time.Now().Before(deadline) {
-		if c, err := net.Dial("unix", path); err == nil {
+	serves(t, s, "socket at "+path, func() bool {
+		c, err := net.Dial("unix", path)
+		if err == nil {
 			c.Close()
-			return s
+		}
+		return err == nil
+	})
+	return s
+}
+
+// serves waits until a server is there for clients.
+func serves(t *testing.T, s *bed.Server, what string, there func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(bed.Patience)
+	for !there() {
+		if time.Now().After(deadline) {
+			t.Fatalf("no %s: %s", what, s.Stderr())
 		}
 		select {
 		case <-s.Ended():
@@ -36,8 +48,6 @@ func serveSocket(t *testing.T, args []string, path string) *bed.Server {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	t.Fatalf("no socket at %s: %s", path, s.Stderr())
-	return nil
 }
 
 // A client of a socket.
